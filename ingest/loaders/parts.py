@@ -1,0 +1,39 @@
+"""What loaders yield: LangChain Documents whose texts, put one after the other, are the document's text.
+
+In: pieces of text with what is known about them. Out: Documents with the metadata keys that `ingest.documents.assemble`
+reads: `page` (position in the file, counted from 1), `kind` and `level`, `title` (a heading's words where its text has
+markup), `note` (a sentence for people) and `document_metadata`. Must not: change a text.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from langchain_core.documents import Document
+
+Kind = Literal["prose", "heading", "table", "code"]
+
+
+def part(text: str, kind: Kind = "prose", *, page: int | None = None) -> Document:
+    """A piece of text, with its own separators. In a table or code, each line is kept whole where it fits."""
+    metadata: dict[str, Any] = {"kind": kind}
+    if page is not None:
+        metadata["page"] = page
+    return Document(page_content=text, metadata=metadata)
+
+
+def heading(text: str, level: int, *, title: str | None = None) -> Document:
+    """A heading of `level` (1 is the highest). `title` is its words, where `text` has more than those."""
+    metadata: dict[str, Any] = {"kind": "heading", "level": level}
+    if title is not None:
+        metadata["title"] = title
+    return Document(page_content=text, metadata=metadata)
+
+
+def note(text: str) -> Document:
+    """Something that people must be told, such as what was left out."""
+    return Document(page_content="", metadata={"note": text})
+
+
+def about(metadata: Mapping[str, Any]) -> Document:
+    """What the file says of itself: title, author, language."""
+    return Document(page_content="", metadata={"document_metadata": dict(metadata)})

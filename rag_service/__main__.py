@@ -1,0 +1,93 @@
+"""Entry point of `rag-service` and `python -m rag_service`: reads the settings and runs uvicorn.
+
+In: the environment. Out: a served app; exit code 2 for wrong settings, 3 when a needed part does not start.
+Must not: build parts (app.py does).
+"""
+
+import argparse
+import ipaddress
+import math
+import os
+import signal
+import sys
+
+import uvicorn
+from fastapi import FastAPI
+
+from rag_service.app import create_app
+from rag_service.errors import InvalidSettings, RagError
+from rag_service.settings import ServerSettings, Settings, load_settings
+from rag_service.telemetry import configure_logging
+
+KEEP_ALIVE_S = 30
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="rag-service",
+        description="Answer questions over the documents that rag-ingest has indexed, streamed with checked citations.",
+        epilog="Everything else is set by the environment (RAG_LLM__BASE_URL, RAG_HOME, …) or .env; see .env.example."
+        " Example: RAG_LLM__BASE_URL=http://gpu-box:8000/v1 rag-service --port 8080",
+    )
+    parser.add_argument("--host", help="overrides RAG_SERVER__HOST")
+    parser.add_argument("--port", type=int, help="overrides RAG_SERVER__PORT; 0 takes a free one")
+    arguments = parser.parse_args()
+    # Workers are processes of their own and read the environment again, so that is where the overrides go.
+    for name, value in (("RAG_SERVER__HOST", arguments.host), ("RAG_SERVER__PORT", arguments.port)):
+        if value is not None:
+            os.environ[name] = str(value)
+    try:
+        settings = load_settings()
+        require_guard(settings.server)
+    except RagError as error:
+        print(f"rag-service: {error.message}", file=sys.stderr)  # noqa: T201  the command line speaks to people
+        raise SystemExit(2) from error
+    configure_logging(settings.server)
+    serve(settings)
+
+
+def serve(settings: Settings) -> None:
+    # uvicorn raises the signal again once it has shut down in order; being asked to stop is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    uvicorn.run(
+        "rag_service.__main__:app_from_environment",
+        factory=True,
+        host=settings.server.host,
+        port=settings.server.port,
+        workers=settings.server.workers,
+        loop="uvloop",
+        http="httptools",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=math.ceil(settings.server.shutdown_grace_s),
+    )
+
+
+def app_from_environment() -> FastAPI:
+    """What each uvicorn worker runs."""
+    settings = load_settings()
+    configure_logging(settings.server)
+    return create_app(settings)
+
+
+def require_guard(server: ServerSettings) -> None:
+    """Refuse to listen beyond loopback without a key. Raises InvalidSettings."""
+    if server.api_key is not None or server.allow_open or is_loopback(server.host):
+        return
+    raise InvalidSettings(
+        f"RAG_SERVER__HOST is {server.host}, which others can reach, and no key is set. Set RAG_SERVER__API_KEY; or, where a"
+        " proxy or a closed network guards the port, RAG_SERVER__ALLOW_OPEN=true."
+    )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+if __name__ == "__main__":
+    main()

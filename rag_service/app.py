@@ -1,0 +1,147 @@
+"""Builds the service and closes it: the only place that does.
+
+In: settings. Out: a FastAPI app whose lifespan owns every part. Must not: read the environment, or build at import.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.staticfiles import StaticFiles
+
+from rag_service.admission import Admission
+from rag_service.answer import Answerer
+from rag_service.api import errors as api_errors
+from rag_service.api import routes_answers, routes_docs, routes_documents, routes_service
+from rag_service.api.dependencies import Parts
+from rag_service.api.middleware import Gate
+from rag_service.index.async_catalog import AsyncCatalog
+from rag_service.index.embeddings import EmbeddingModel
+from rag_service.index.query_embeddings import QueryEmbeddings
+from rag_service.index.vector_store import AsyncVectorStore
+from rag_service.llm import ChatVLLM
+from rag_service.local.chroma import chroma_server
+from rag_service.local.demo_model import DEMO_NOTICE, demo_model_server
+from rag_service.local.server import SharedServer
+from rag_service.readiness import Readiness
+from rag_service.retrieval import HybridRetriever
+from rag_service.settings import Settings
+from rag_service.telemetry import Metrics, log
+from rag_service.upstream import Sampling, Upstream, client_session
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The app. Nothing is opened or started before its lifespan begins."""
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            app.state.parts = await build(settings, metrics, stack)
+            yield
+
+    app = FastAPI(
+        title="rag-service",
+        version=version("rag-service"),
+        summary="Answers over your own documents, streamed, with citations that were checked.",
+        lifespan=lifespan,
+        middleware=middleware(settings, metrics),
+        docs_url=None,  # FastAPI's own pages load from another host; routes_docs.py has ours
+        redoc_url=None,
+    )
+    api_errors.install(app, metrics)
+    for routes in (routes_answers, routes_documents, routes_service, routes_docs):
+        app.include_router(routes.router)
+    app.mount("/static", StaticFiles(directory=routes_service.WEB), name="static")
+    return app
+
+
+def middleware(settings: Settings, metrics: Metrics) -> list[Middleware]:
+    """From the outside in. CORS answers preflights itself and is there only when origins are named."""
+    gate = Middleware(Gate, settings=settings.server, metrics=metrics)
+    if not settings.server.cors_origins:
+        return [gate]
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=list(settings.server.cors_origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type", "X-Request-Id"],
+        expose_headers=["X-Request-Id", "Retry-After"],
+    )
+    return [cors, gate]
+
+
+async def build(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> Parts:
+    """Every part, each closed by `stack` in reverse order. Raises RagError for what the service cannot be without."""
+    model = await asyncio.to_thread(EmbeddingModel, settings.embeddings)
+    # In threads: reading and loading the model takes seconds, the child servers too; they do not wait for each other.
+    address, base_url, _, _ = await asyncio.gather(
+        chroma_address(settings, stack),
+        llm_base_url(settings, stack),
+        asyncio.to_thread(lambda: model.fingerprint),
+        asyncio.to_thread(model.warm_up),
+    )
+    embeddings = QueryEmbeddings(model)
+    stack.push_async_callback(embeddings.close)
+    catalog = AsyncCatalog(settings.catalog_path)
+    stack.push_async_callback(catalog.close)
+    store = AsyncVectorStore(settings.chroma, address)
+    stack.push_async_callback(store.close)
+    session = await stack.enter_async_context(client_session(settings.llm))
+    upstream = Upstream(session, base_url, settings.llm, settings.stream.flush_interval_ms / 1000)
+    retriever = HybridRetriever(
+        embeddings=embeddings,
+        store=store,
+        catalog=catalog,
+        settings=settings.retrieval,
+        collection=settings.collection,
+    )
+    admission = Admission(settings.admission.max_running, settings.admission.max_queued)
+    metrics.watch(admission)
+    return Parts(
+        settings=settings,
+        answerer=Answerer(retriever, ChatVLLM(upstream=upstream, sampling=Sampling()), settings.llm),
+        admission=admission,
+        catalog=catalog,
+        readiness=Readiness(settings.collection, store, catalog, model, upstream),
+        metrics=metrics,
+        demo=settings.llm.base_url is None,
+    )
+
+
+async def chroma_address(settings: Settings, stack: AsyncExitStack) -> Callable[[], Awaitable[str]]:
+    """How to find Chroma: the configured server, or the local one, which is started or shared now."""
+    if settings.chroma.url is not None:
+        url = str(settings.chroma.url)
+
+        async def configured() -> str:
+            return url
+
+        return configured
+    server = chroma_server(settings.home)
+    await started(server, stack)
+
+    async def local() -> str:
+        return await asyncio.to_thread(server.ensure)
+
+    return local
+
+
+async def llm_base_url(settings: Settings, stack: AsyncExitStack) -> str:
+    """The configured endpoint, or the demo model's, which is started or shared now."""
+    if settings.llm.base_url is not None:
+        return str(settings.llm.base_url)
+    log.warning("demo_model", notice=DEMO_NOTICE)
+    return f"{await started(demo_model_server(settings.home), stack)}/v1"
+
+
+async def started(server: SharedServer, stack: AsyncExitStack) -> str:
+    """Acquire a local server; `stack` gives it back."""
+    url = await asyncio.to_thread(server.acquire)
+    stack.push_async_callback(asyncio.to_thread, server.release)
+    log.info("local_server", url=url, log=str(server.log_path))
+    return url

@@ -1,0 +1,183 @@
+"""The catalog as the one writer (`rag-ingest`, under its lock) sees it: the transactions of the commit protocol.
+
+In: documents, chunks, fingerprints. Out: committed rows. Must not: touch Chroma (the pipeline orders the two).
+
+Which vectors in Chroma are not live is always known: `begin` notes a version before its first vector is written, `commit`
+makes it live and notes the one it replaced, both in one transaction, and `settled` forgets a version once its vectors are
+gone. Killed anywhere, the next run reads `loose_versions` and finishes.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rag_service.errors import CatalogUnavailable
+from rag_service.index.catalog import Catalog, DocumentRow, pages_json
+from rag_service.index.chunks import Chunk
+from rag_service.index.fingerprint import Fingerprint
+from rag_service.index.schema import FULLTEXT
+from rag_service.index.spans import PageStarts
+
+
+class CatalogWriter(Catalog):
+    """Reads and writes. Each public method is one transaction. Raises CatalogUnavailable; nothing is half done then."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, write=True)
+        self._dropped = False  # whether a version's rows went since the last `finish_run`
+
+    def open_collection(self, name: str, fingerprint: Fingerprint) -> None:
+        """Make the collection, or check that it was made with the same fingerprint. Raises FingerprintMismatch."""
+        stored = self.fingerprint(name)
+        if stored is not None:
+            fingerprint.require(stored, name)
+            return
+        with self._transaction():
+            self._db.execute("INSERT INTO collections (name, fingerprint) VALUES (?, ?)", (name, fingerprint.to_json()))
+            table = self._fulltext(name)
+            self._db.execute(FULLTEXT.format(table=table))
+
+    def begin(self, collection: str, version: str) -> None:
+        """Note that vectors of `version` may be in Chroma from now on."""
+        with self._transaction():
+            self._db.execute("INSERT OR IGNORE INTO loose_vectors VALUES (?, ?)", (collection, version))
+
+    def commit(
+        self, document: DocumentRow, text: str, pages: PageStarts, notes: Sequence[str], chunks: Sequence[Chunk]
+    ) -> str | None:
+        """Make a new version live for `document`. Returns the version it replaced, if no other document has that."""
+        with self._transaction():
+            replaced = self._put_document(document)
+            self._db.execute(
+                "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?)",
+                (document.collection, document.version, text, pages_json(pages), json.dumps(list(notes))),
+            )
+            self._put_chunks(document.collection, document.version, pages, chunks)
+            self._db.execute(
+                "DELETE FROM loose_vectors WHERE collection = ? AND version = ?",
+                (document.collection, document.version),
+            )
+            return self._drop_if_unused(document.collection, replaced)
+
+    def share(self, document: DocumentRow) -> str | None:
+        """Let `document` have a version that is live already (a copy, or a moved file). Returns as `commit` does."""
+        with self._transaction():
+            return self._drop_if_unused(document.collection, self._put_document(document))
+
+    def delete(self, document: DocumentRow) -> str | None:
+        """Take a document out of the index. Returns its version, if no other document has it: its vectors can go."""
+        with self._transaction():
+            self._db.execute("DELETE FROM documents WHERE id = ?", (document.id,))
+            return self._drop_if_unused(document.collection, document.version)
+
+    def loose_versions(self, collection: str) -> list[str]:
+        """Versions noted as not live, whose vectors are to be deleted from Chroma."""
+        return [
+            row["version"] for row in self._all("SELECT version FROM loose_vectors WHERE collection = ?", collection)
+        ]
+
+    def settled(self, collection: str, version: str) -> None:
+        """Forget a loose version: its vectors are gone from Chroma."""
+        with self._transaction():
+            self._db.execute("DELETE FROM loose_vectors WHERE collection = ? AND version = ?", (collection, version))
+
+    def note_problem(self, collection: str, uri: str, status: str, reason: str) -> None:
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO problems VALUES (?, ?, ?, ?, ?)", (collection, uri, status, reason, now())
+            )
+
+    def clear_problem(self, collection: str, uri: str) -> None:
+        if self._one("SELECT 1 FROM problems WHERE collection = ? AND uri = ?", collection, uri) is None:
+            return  # the usual case costs no write
+        with self._transaction():
+            self._db.execute("DELETE FROM problems WHERE collection = ? AND uri = ?", (collection, uri))
+
+    def finish_run(self, collection: str) -> None:
+        """Note the time. Words of texts that went are taken out of the full-text index, which else keeps them a while."""
+        with self._transaction():
+            if self._dropped:
+                table = self._fulltext(collection)
+                self._db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608  a name of ours
+            self._db.execute("UPDATE collections SET last_run = ? WHERE name = ?", (now(), collection))
+        self._dropped = False
+
+    # -- parts of transactions
+
+    def _put_document(self, document: DocumentRow) -> str | None:
+        row = self._one("SELECT version FROM documents WHERE id = ?", document.id)
+        self._db.execute(
+            "INSERT OR REPLACE INTO documents VALUES (:id, :collection, :uri, :title, :media_type, :size, :content_hash,"
+            " :version, :metadata, :indexed_at)",
+            {
+                "id": document.id,
+                "collection": document.collection,
+                "uri": document.uri,
+                "title": document.title,
+                "media_type": document.media_type,
+                "size": document.size,
+                "content_hash": document.content_hash,
+                "version": document.version,
+                "metadata": json.dumps(document.metadata, ensure_ascii=False),
+                "indexed_at": document.indexed_at,
+            },
+        )
+        return row["version"] if row and row["version"] != document.version else None
+
+    def _put_chunks(self, collection: str, version: str, pages: PageStarts, chunks: Sequence[Chunk]) -> None:
+        table = self._fulltext(collection)
+        for chunk in chunks:
+            cursor = self._db.execute(
+                'INSERT INTO chunks (collection, id, version, start, "end", page_starts, heading_path)'
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    collection,
+                    chunk.id,
+                    version,
+                    chunk.span.start,
+                    chunk.span.end,
+                    pages_json(pages.within(chunk.span)),
+                    json.dumps(chunk.heading_path, ensure_ascii=False),
+                ),
+            )
+            self._db.execute(
+                f"INSERT INTO {table} (rowid, headings, text) VALUES (?, ?, ?)",  # noqa: S608  a name of ours
+                (cursor.lastrowid, "\n".join(chunk.heading_path), chunk.text),
+            )
+
+    def _drop_if_unused(self, collection: str, version: str | None) -> str | None:
+        """Remove a version that no document has any more; note that its vectors are loose now."""
+        if version is None or self.version_is_live(collection, version):
+            return None
+        table = self._fulltext(collection)
+        self._db.execute(
+            f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM chunks WHERE collection = ? AND version = ?)",  # noqa: S608
+            (collection, version),
+        )
+        self._db.execute("DELETE FROM chunks WHERE collection = ? AND version = ?", (collection, version))
+        self._db.execute("DELETE FROM versions WHERE collection = ? AND id = ?", (collection, version))
+        self._db.execute("INSERT OR IGNORE INTO loose_vectors VALUES (?, ?)", (collection, version))
+        self._dropped = True
+        return version
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise CatalogUnavailable(f"The catalog {self.path} cannot be written: {error}.") from error
+
+
+def now() -> str:
+    """The time as it is stored: ISO 8601, UTC, seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
