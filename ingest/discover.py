@@ -95,7 +95,7 @@ def _below(root: Path, own: Path | None) -> Iterator[Found | Refused]:
             if not name.startswith("."):
                 yield _look(Path(folder) / name, root=root)
         for name in folders:
-            if (Path(folder) / name).is_symlink():
+            if _is_link(Path(folder) / name):
                 yield Refused(
                     _plain_uri(Path(folder) / name),
                     "skipped",
@@ -110,7 +110,7 @@ def _look(path: Path, root: Path | None) -> Found | Refused:
         real = path.resolve(strict=True)
         status = real.stat()
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-        if path.is_symlink():
+        if _is_link(path):
             return Refused(_plain_uri(path), "skipped", "a link that leads nowhere")
         return Refused(
             _plain_uri(path), "failed", f"unreadable: {getattr(error, 'strerror', None) or 'a loop of links'}"
@@ -120,6 +120,10 @@ def _look(path: Path, root: Path | None) -> Found | Refused:
     if not stat.S_ISREG(status.st_mode):
         return Refused(_plain_uri(path), "skipped", "not a regular file")
     return Found(real, real.as_uri(), status.st_size)
+
+
+def _is_link(path: Path) -> bool:
+    return os.path.islink(path)  # noqa: PTH114  Path.is_symlink raises for a path that is too long
 
 
 def _plain_uri(path: Path) -> str:

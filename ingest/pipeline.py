@@ -85,9 +85,9 @@ class Pipeline:
         self.catalog.finish_run(self.collection)
 
     def open(self) -> None:
-        """Make the collection in both stores, or check that it is ours. Raises FingerprintMismatch."""
+        """Make the collection in both stores, or check that it is ours. Raises FingerprintMismatch, IndexUnusable."""
         self.catalog.open_collection(self.collection, self.model.fingerprint)
-        self.store.open_collection(self.collection)
+        self.store.open_collection(self.collection, self.catalog.identity)
 
     def delete(self, document: DocumentRow) -> FileResult:
         """Take one document out of the index, vectors and all."""
@@ -96,9 +96,10 @@ class Pipeline:
         return FileResult(document.uri, "deleted")
 
     def sweep(self) -> None:
-        """Delete the vectors of every version that is not live: what killed runs and half-done deletions left."""
+        """Delete what is not live for good: vectors that killed runs and half-done deletions left, words of deleted texts."""
         for version in self.catalog.loose_versions(self.collection):
             self._forget_vectors(version)
+        self.catalog.scrub(self.collection)
 
     # -- one file
 

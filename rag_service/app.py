@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
@@ -27,11 +28,20 @@ from rag_service.llm import ChatVLLM
 from rag_service.local.chroma import chroma_server
 from rag_service.local.demo_model import DEMO_NOTICE, demo_model_server
 from rag_service.local.server import SharedServer
-from rag_service.readiness import Readiness
+from rag_service.readiness import Readiness, check
 from rag_service.retrieval import HybridRetriever
 from rag_service.settings import Settings
 from rag_service.telemetry import Metrics, log
 from rag_service.upstream import Sampling, Upstream, client_session
+
+# FastAPI's OpenTelemetry wraps every message, and the environment can make it report elsewhere; /metrics is what there is.
+NO_TELEMETRY: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -52,6 +62,7 @@ def create_app(settings: Settings) -> FastAPI:
         middleware=middleware(settings, metrics),
         docs_url=None,  # FastAPI's own pages load from another host; routes_docs.py has ours
         redoc_url=None,
+        telemetry=NO_TELEMETRY,
     )
     api_errors.install(app, metrics)
     for routes in (routes_answers, routes_documents, routes_service, routes_docs):
@@ -91,6 +102,8 @@ async def build(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> 
     stack.push_async_callback(catalog.close)
     store = AsyncVectorStore(settings.chroma, address)
     stack.push_async_callback(store.close)
+    # Chroma's client reads files while it is made: here, and not on the event loop while answers are streaming.
+    await check("chroma", store.check())
     session = await stack.enter_async_context(client_session(settings.llm))
     upstream = Upstream(session, base_url, settings.llm, settings.stream.flush_interval_ms / 1000)
     retriever = HybridRetriever(

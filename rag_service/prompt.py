@@ -6,6 +6,7 @@ Must not: treat a document's text as a template or as instructions: it stands as
 it cannot close, with the instruction after it.
 """
 
+import re
 from collections.abc import Sequence
 
 from langchain_core.documents import Document
@@ -31,6 +32,8 @@ MESSAGE_TOKENS = 8  # what a chat template adds to each message, at most
 MARGIN_TOKENS = 64  # kept free, because tokens are estimated here
 LEAST_ANSWER_TOKENS = 64
 
+SOURCE_TAG = re.compile(r"<(?=\s*/?\s*source)", re.IGNORECASE)
+
 
 class GroundedPrompt(ChatPromptValue):
     """Messages for the model, the sources that stand in them, and the room that is left for the answer, in tokens."""
@@ -40,8 +43,8 @@ class GroundedPrompt(ChatPromptValue):
 
 
 def build_prompt(question: Question, documents: Sequence[Document], *, window: int, max_tokens: int) -> GroundedPrompt:
-    """Fit everything into `window` tokens: the least relevant sources go first, then the oldest turns; the question and the
-    room for the answer stay. Raises QuestionTooLong when the question alone is too long.
+    """Fit everything into `window` tokens: the least relevant sources go first, then the oldest turns; the question, the best
+    source and the room for the answer stay. Raises QuestionTooLong when those do not fit. `documents` is not empty.
     """
     answer = min(max_tokens, max(LEAST_ANSWER_TOKENS, window // 3))
     room = (
@@ -53,16 +56,17 @@ def build_prompt(question: Question, documents: Sequence[Document], *, window: i
         - tokens(INSTRUCTION)
         - 2 * MESSAGE_TOKENS
     )
-    if room < 0:
-        raise QuestionTooLong(
-            f"The question is too long: with {answer} tokens kept for the answer, the model's window of {window} tokens"
-            f" leaves room for about {max(0, room + tokens(question.text))} tokens of question.",
-            details={"max_model_len": window},
-        )
     # Up to a third of the room goes to the conversation; what it does not need goes to the sources.
     turns = latest_turns(question.history, room // 3)
-    room -= sum(tokens(turn.content) + MESSAGE_TOKENS for turn in turns)
-    sources = number(documents, room)
+    sources = number(documents, room - sum(tokens(turn.content) + MESSAGE_TOKENS for turn in turns))
+    if documents and not sources:
+        turns, sources = [], number(documents, room)
+    if not sources:
+        raise QuestionTooLong(
+            f"The question is too long: with {answer} tokens kept for the answer, the model's window of {window} tokens has no"
+            f" room for about {tokens(question.text)} tokens of question and a passage that answers it.",
+            details={"max_model_len": window},
+        )
     return GroundedPrompt(messages=messages(question, sources, turns), sources=tuple(sources), max_tokens=answer)
 
 
@@ -113,7 +117,7 @@ def block(source: Source) -> str:
 
 
 def _inert(text: str) -> str:
-    return text.replace("</source", "< /source").replace("<source", "< source")
+    return SOURCE_TAG.sub("&lt;", text)
 
 
 def latest_turns(history: Sequence[Turn], room: int) -> list[Turn]:

@@ -11,6 +11,7 @@ from rag_service.errors import NotFound, RagError
 from rag_service.index.async_catalog import AsyncCatalog
 from rag_service.index.embeddings import EmbeddingModel
 from rag_service.index.vector_store import AsyncVectorStore
+from rag_service.telemetry import log
 from rag_service.upstream import Upstream
 
 CHECK_LIMIT_S = 5.0
@@ -59,4 +60,7 @@ async def check(name: str, probe: Awaitable[object]) -> Check:
         return Check(name, error.message)
     except TimeoutError:
         return Check(name, f"No answer within {CHECK_LIMIT_S:.0f} s.")
+    except Exception:  # noqa: BLE001  /ready must answer, whatever is broken
+        log.exception("check_failed", check=name)
+        return Check(name, "The check itself failed; the log has the details.")
     return Check(name, None)

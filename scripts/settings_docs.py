@@ -1,6 +1,6 @@
 """Writes `.env.example` and the README's settings table from the settings models; `--check` fails when they are stale.
 
-In: `rag_service.settings.Settings` and `ingest.settings.IngestSettings`. Out: two files. Must not: hold a description of its own.
+In: the settings of the service and of ingest. Out: two files. Must not: hold a description of its own.
 """
 
 import argparse
@@ -54,7 +54,9 @@ def all_settings() -> list[Setting]:
 
 
 def env_example() -> str:
-    lines = ["# Every setting, with its default. Copy this file to .env and uncomment what you change (make docs writes it)."]
+    lines = [
+        "# Every setting, with its default. Copy this file to .env and uncomment what you change (make docs writes it)."
+    ]
     for setting in all_settings():
         lines += ["", *wrapped(setting.description), f"# {setting.name}={setting.default}"]
     return "\n".join(lines) + "\n"

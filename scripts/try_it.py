@@ -76,7 +76,8 @@ class StartError(Exception):
 def service(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
     """Run rag-service; in the end wait until it has stopped, and with it the child servers that it alone used."""
     if settings.llm.base_url is None:
-        step(1, "Starting Chroma, the service and the demo model (a toy of 135M parameters; for real answers set RAG_LLM__BASE_URL)")
+        step(1, "Starting Chroma, the service and the demo model")
+        console.print("      The demo model is a toy of 135M parameters; for real answers set RAG_LLM__BASE_URL.")
     else:
         step(1, f"Starting Chroma and the service; answers come from {settings.llm.base_url}")
     settings.home.mkdir(parents=True, exist_ok=True)
@@ -112,7 +113,10 @@ def wait_until_ready(settings: Settings, process: subprocess.Popen[bytes]) -> No
                 status, content = 0, {}
             if status == 200:
                 return
-            missing = "; ".join(check["problem"] for check in content.get("checks", {}).values() if check["problem"]) or missing
+            missing = (
+                "; ".join(check["problem"] for check in content.get("checks", {}).values() if check["problem"])
+                or missing
+            )
             threading.Event().wait(0.25)
     raise StartError(f"The service is not ready after {START_LIMIT_S} s: {missing} (log: {log_path(settings)})")
 

@@ -90,12 +90,12 @@ PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<link rel="stylesheet" href="/static/document_page.css">
+<link rel="stylesheet" href="/static/colours.css">
+<link rel="stylesheet" href="/static/document.css">
 <script src="/static/document_page.js" type="module"></script>
 </head>
 <body>
-<header><h1>{title}</h1><p>{uri}{where}</p>{notice}</header>
-<main>{content}</main>
+<main class="document-page"><h1>{title}</h1><p class="where">{uri}{where}</p>{notice}{content}</main>
 </body>
 </html>
 """
@@ -107,9 +107,9 @@ def as_page(found: DocumentRow, text: str, pages: PageStarts, span: Span | None,
     where = "" if first is None else f" · page {first}" if first == last else f" · pages {first}–{last}"
     notice = ""
     if stale:
-        notice += "<p class='notice'>The document has changed since this was cited: the passage is not marked.</p>"
+        notice += '<p class="note">The document has changed since this was cited: the passage is not marked.</p>'
     if len(shown) < len(text):
-        notice += f"<p class='notice'>Characters {shown.start}–{shown.end} of {len(text)} are shown.</p>"
+        notice += f'<p class="note">Characters {shown.start}–{shown.end} of {len(text)} are shown.</p>'
     return PAGE.format(
         title=escape(found.title),
         uri=escape(found.uri),
@@ -125,8 +125,8 @@ def sheets(text: str, pages: PageStarts, span: Span | None, shown: Span) -> list
     edges = [max(shown.start, start) for _, start in starts] + [shown.end]
     made = []
     for (page, _), start, end in zip(starts, edges, edges[1:], strict=False):
-        label = f"<h2 id='page-{page}'>Page {page}</h2>" if page else ""
-        made.append(f"<section>{label}<pre>{marked(text, Span(start, end), span)}</pre></section>")
+        label = f'<h2 class="page-break" id="page-{page}">Page {page}</h2>' if page else ""
+        made.append(f'{label}<div class="document-text">{marked(text, Span(start, end), span)}</div>')
     return made
 
 

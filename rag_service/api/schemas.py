@@ -6,10 +6,19 @@ In: JSON bodies. Out: checked values, and the `Question` they make. Must not: kn
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+)
 
 from rag_service.index.settings import COLLECTION_HELP, COLLECTION_RULE
-from rag_service.question import Question, Scalar, Turn
+from rag_service.question import Question, Turn
 from rag_service.upstream import Sampling
 
 MAX_QUESTION_CHARS = 32_000
@@ -17,9 +26,11 @@ UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 INVISIBLE = re.compile(r"[\s\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\x00-\x1f]*")
 
 
-def _clean(text: str) -> str:
-    """Without NUL, and with U+FFFD for a lone surrogate: JSON can carry both, tokenizers and SQLite cannot."""
-    return UNSTORABLE.sub(lambda found: "" if found[0] == "\x00" else "\ufffd", text)
+def _clean(value: object) -> object:
+    """Text without NUL, and with U+FFFD for a lone surrogate: JSON can carry both, tokenizers and SQLite cannot."""
+    if not isinstance(value, str):
+        return value
+    return UNSTORABLE.sub(lambda found: "" if found[0] == "\x00" else "\ufffd", value)
 
 
 def _not_blank(text: str) -> str:
@@ -34,15 +45,11 @@ def _collection(name: str) -> str:
     return name
 
 
-def _clean_scalar(value: Scalar) -> Scalar:
-    return _clean(value) if isinstance(value, str) else value
-
-
-CleanText = Annotated[str, StringConstraints(max_length=MAX_QUESTION_CHARS), AfterValidator(_clean)]
+CleanText = Annotated[str, StringConstraints(max_length=MAX_QUESTION_CHARS), BeforeValidator(_clean)]
 Text = Annotated[CleanText, StringConstraints(min_length=1), AfterValidator(_not_blank)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 CollectionName = Annotated[str, AfterValidator(_collection)]
-FilterScalar = Annotated[str | Int64 | float | bool, AfterValidator(_clean_scalar)]
+FilterScalar = Annotated[str | Int64 | float | bool, BeforeValidator(_clean)]
 FilterValue = FilterScalar | Annotated[list[FilterScalar], Field(min_length=1, max_length=100)]
 
 

@@ -134,20 +134,21 @@ class Catalog:
         return row["text"], _pages(row["page_starts"])
 
     def versions_where(self, collection: str, filters: dict[str, Sequence[str | int | float | bool]]) -> list[str]:
-        """Live versions of the documents that match all `filters`: a field of the document, or else a key of its
-        metadata, equal to one of the given values. Metadata keys are as `ingest` keeps them; another key matches nothing."""
+        """Live versions of the documents that match all `filters`: a field of the document, or a key of its metadata, equal
+        to one of the given values. `title` is the file's name or the title in its metadata. A key that no metadata has
+        matches nothing."""
         conditions: list[str] = ["collection = ?"]
         values: list[Any] = [collection]
         for name, wanted in filters.items():
+            marks = ", ".join("?" * len(wanted))
+            either: list[str] = []
             if name in FILTER_COLUMNS:
-                field = FILTER_COLUMNS[name]
-            elif METADATA_KEY.fullmatch(name):
-                field = "json_extract(metadata, ?)"
-                values.append(f'$."{name}"')
-            else:
-                return []
-            conditions.append(f"{field} IN ({', '.join('?' * len(wanted))})")
-            values.extend(_comparable(value) for value in wanted)
+                either.append(f"{FILTER_COLUMNS[name]} IN ({marks})")
+                values.extend(_comparable(value) for value in wanted)
+            if METADATA_KEY.fullmatch(name) and name not in IDENTITY:
+                either.append(f"json_extract(metadata, ?) IN ({marks})")
+                values.extend([f'$."{name}"', *(_comparable(value) for value in wanted)])
+            conditions.append(f"({' OR '.join(either) or 'FALSE'})")
         sql = f"SELECT DISTINCT version FROM documents WHERE {' AND '.join(conditions)}"  # noqa: S608  fixed names, bound values
         return [row["version"] for row in self._all(sql, *values)]
 
@@ -210,6 +211,7 @@ class Catalog:
 
 
 FILTER_COLUMNS = {"document_id": "id", "uri": "uri", "title": "title", "media_type": "media_type"}
+IDENTITY = frozenset({"document_id", "uri", "media_type"})  # what a file says of itself must not count for these
 METADATA_KEY = re.compile(r"[\w.-]{1,100}")
 
 # Bare columns beside min() are those of the row with the least uri: SQLite defines that.

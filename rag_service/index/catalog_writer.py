@@ -27,7 +27,12 @@ class CatalogWriter(Catalog):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, write=True)
-        self._dropped = False  # whether a version's rows went since the last `finish_run`
+        self._dropped = False  # whether a version's rows went since the last `scrub`
+
+    @property
+    def identity(self) -> str:
+        """Tells this catalog from every other; moves with the file."""
+        return str(self._one("SELECT id FROM identity")["id"])
 
     def open_collection(self, name: str, fingerprint: Fingerprint) -> None:
         """Make the collection, or check that it was made with the same fingerprint. Raises FingerprintMismatch."""
@@ -96,14 +101,19 @@ class CatalogWriter(Catalog):
         with self._transaction():
             self._db.execute("DELETE FROM problems WHERE collection = ? AND uri = ?", (collection, uri))
 
-    def finish_run(self, collection: str) -> None:
-        """Note the time. Words of texts that went are taken out of the full-text index, which else keeps them a while."""
+    def scrub(self, collection: str) -> None:
+        """Make deleted text unreadable: its words stay in the full-text index and in SQLite's log for a while otherwise."""
+        if not self._dropped:
+            return
+        table = self._fulltext(collection)
         with self._transaction():
-            if self._dropped:
-                table = self._fulltext(collection)
-                self._db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608  a name of ours
-            self._db.execute("UPDATE collections SET last_run = ? WHERE name = ?", (now(), collection))
+            self._db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608  a name of ours
+        self._all("PRAGMA wal_checkpoint(TRUNCATE)")  # a reader in the midst of something only puts it off
         self._dropped = False
+
+    def finish_run(self, collection: str) -> None:
+        with self._transaction():
+            self._db.execute("UPDATE collections SET last_run = ? WHERE name = ?", (now(), collection))
 
     # -- parts of transactions
 

@@ -16,6 +16,9 @@ from rag_service.errors import CatalogUnavailable
 SCHEMA_VERSION = 1
 
 SCHEMA = """
+-- One row: which catalog this is. Its collections in Chroma carry that, so that two catalogs never fill one.
+CREATE TABLE IF NOT EXISTS identity (id TEXT PRIMARY KEY) WITHOUT ROWID;
+INSERT INTO identity SELECT lower(hex(randomblob(16))) WHERE NOT EXISTS (SELECT 1 FROM identity);
 CREATE TABLE IF NOT EXISTS collections (
     id          INTEGER PRIMARY KEY,
     name        TEXT NOT NULL UNIQUE,

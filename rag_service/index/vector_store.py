@@ -19,7 +19,7 @@ from chromadb.api.collection_configuration import CreateCollectionConfiguration,
 from chromadb.config import Settings as ChromaConfig
 from chromadb.errors import ChromaError, NotFoundError
 
-from rag_service.errors import FingerprintMismatch, VectorStoreUnavailable
+from rag_service.errors import FingerprintMismatch, IndexUnusable, VectorStoreUnavailable
 from rag_service.index.embeddings import Vectors
 from rag_service.index.settings import ChromaSettings
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+OWNER = "catalog"  # key in the metadata of a Chroma collection: the identity of the catalog that fills it
 SPACE: Literal["cosine"] = "cosine"
 VERSIONS_AT_ONCE = 10_000  # in one filter: the local Chroma's SQLite takes 32,766 values in one statement
 LOST = (httpx.TransportError, ConnectionError, OSError)  # what a dead or replaced server looks like
@@ -59,15 +60,25 @@ class VectorStore:
         self._address = address
         self._client: ClientAPI | None = None
         self._collections: dict[str, Collection] = {}
+        self._owners: dict[str, str] = {}
 
     def close(self) -> None:
         if self._client is not None:
-            self._client.close()  # type: ignore[attr-defined]  # its declared type lacks it
+            client: Any = self._client
+            client.close()
+            # That leaves the connections open: its own, and those of the second client that it made to look for the database.
+            client._server._session.close()  # noqa: SLF001
+            client._admin_client._server._session.close()  # noqa: SLF001
         self._client = None
         self._collections.clear()
 
-    def open_collection(self, collection: str) -> None:
-        """Make the collection, or check that it measures cosine. Raises FingerprintMismatch."""
+    def open_collection(self, collection: str, owner: str | None = None) -> None:
+        """Make the collection, or check that it measures cosine and is of the catalog `owner` (None: whoever's).
+
+        Raises FingerprintMismatch, and IndexUnusable when another catalog fills it.
+        """
+        if owner is not None:
+            self._owners[collection] = owner
         self._call(lambda: self._collection(collection))
 
     def upsert(
@@ -115,12 +126,15 @@ class VectorStore:
 
     def _collection(self, name: str) -> "Collection":
         if name not in self._collections:
+            owner = self._owners.get(name)
             found = self._connected().get_or_create_collection(
                 chroma_name(name),
+                metadata=None if owner is None else {OWNER: owner},
                 configuration=CreateCollectionConfiguration(hnsw=CreateHNSWConfiguration(space=SPACE)),
                 embedding_function=None,
             )
-            _require_cosine(found.configuration, name)
+            _require_cosine(found.configuration_json, name)
+            _require_owner((found.metadata or {}).get(OWNER, owner), owner, name)
             self._collections[name] = found
         return self._collections[name]
 
@@ -200,7 +214,7 @@ class AsyncVectorStore:
     async def _collection(self, name: str) -> "AsyncCollection":
         if name not in self._collections:
             found = await (await self._connected()).get_collection(chroma_name(name), embedding_function=None)
-            _require_cosine(found.configuration, name)
+            _require_cosine(found.configuration_json, name)
             self._collections[name] = found
         return self._collections[name]
 
@@ -233,12 +247,22 @@ def _connection(settings: ChromaSettings, url: str) -> dict[str, Any]:
     }
 
 
-def _require_cosine(configuration: Any, collection: str) -> None:
+def _require_cosine(configuration: dict[str, Any], collection: str) -> None:
+    """Looks at the raw form: Chroma's own reading of it warns about collections without an embedding function, as ours are."""
     space = (configuration.get("hnsw") or {}).get("space")
     if space != SPACE:
         raise FingerprintMismatch(
             f"The Chroma collection {chroma_name(collection)!r} measures {space!r}, not {SPACE!r}, so its scores would mean"
             " something else. It was not made by rag-ingest: choose a new RAG_COLLECTION, or delete that collection in Chroma."
+        )
+
+
+def _require_owner(found: object, owner: str | None, collection: str) -> None:
+    if owner is not None and found != owner:
+        raise IndexUnusable(
+            f"The Chroma collection {chroma_name(collection)!r} belongs to the catalog of another RAG_HOME, and two would"
+            " delete each other's vectors. Choose a new RAG_COLLECTION. If that other catalog is gone for good, delete the"
+            " collection in Chroma instead (with RAG_CHROMA__URL unset: the folder RAG_HOME/chroma)."
         )
 
 

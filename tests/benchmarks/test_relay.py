@@ -39,7 +39,16 @@ def cpu_seconds(pid: int) -> float:
 @contextmanager
 def stock_service(llm_url: str) -> Iterator[tuple[str, int]]:
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "tests.benchmarks.stock_app:app", "--port", str(port), "--loop", "uvloop"]
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "tests.benchmarks.stock_app:app",
+        "--port",
+        str(port),
+        "--loop",
+        "uvloop",
+    ]
     environment = {**clean_environment(Path(), {}), "STOCK_LLM_URL": llm_url}
     with subprocess.Popen([*command, "--log-level", "warning"], env=environment) as process:
         try:

@@ -1,17 +1,21 @@
 """A Chromium for the tests of this folder, and an eye on what its pages do.
 
-In: /usr/bin/chromium, or the program that RAG_TEST_CHROMIUM names. Out: `page`, fresh for each test, with `watch`.
+In: /usr/bin/chromium, or the program that RAG_TEST_CHROMIUM names. Out: `page`, fresh for each test, with `watch`;
+the service behind it, and `scripted_answer` for its model.
 Must not: let a test pass whose page asked another host for anything, or wrote an error to the console.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from tests.browser.corpus import CORPUS
 from tests.browser.watch import Watch
+from tests.support.fake_vllm import FakeVllm, Responder, Step
+from tests.support.service import ingested, running_service
 
 HERE = Path(__file__).parent
 CHROMIUM = os.environ.get("RAG_TEST_CHROMIUM", "/usr/bin/chromium")
@@ -39,6 +43,37 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def page_fake() -> Iterator[FakeVllm]:
+    with FakeVllm.in_thread() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="session")
+def page_url(tmp_path_factory: pytest.TempPathFactory, page_fake: FakeVllm) -> Iterator[str]:
+    """The chat page of a real service over `corpus.CORPUS`."""
+    home = ingested(tmp_path_factory.mktemp("page"), CORPUS)
+    with running_service(home, page_fake.base_url) as url:
+        yield f"{url}/"
+
+
+@pytest.fixture
+def scripted_answer(page_fake: FakeVllm) -> Callable[[str | Sequence[Step] | Responder], FakeVllm]:
+    """Sets what the model answers from now on, and returns it."""
+    page_fake.requests.clear()
+
+    def set_answer(answer: str | Sequence[Step] | Responder) -> FakeVllm:
+        if isinstance(answer, str):
+            page_fake.answer(answer)
+        elif callable(answer):
+            page_fake.respond(answer)
+        else:
+            page_fake.script(answer)
+        return page_fake
+
+    return set_answer
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """One real service for most tests here: its own process, real Chroma, real MiniLM, over a small folder; a scripted model.
 
-In: tests/e2e/corpus.py. Out: `service`, `client`, `fake`. Must not: let a test change what another one finds.
+In: `home` and `fake` of tests/conftest.py. Out: `service`, `client`. Must not: let a test change what another one finds.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,41 +9,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.e2e.corpus import CORPUS
 from tests.support.fake_vllm import FakeVllm
-from tests.support.service import Running, run_ingest, service_process
+from tests.support.service import Running, service_process
 
 SECRET = "sk-CANARY-7f3a91"
 KEY = "caller-key-5d2e"
-
-
-@pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """RAG_HOME with the corpus in it."""
-    root = tmp_path_factory.mktemp("served")
-    folder = root / "documents"
-    folder.mkdir()
-    for name, text in CORPUS.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    done = run_ingest(root / "home", "run", str(folder))
-    assert done.returncode == 0, done.stdout + done.stderr
-    return root / "home"
-
-
-@pytest.fixture(scope="session")
-def fake_server() -> Iterator[FakeVllm]:
-    with FakeVllm.in_thread() as fake:
-        yield fake
-
-
-@pytest.fixture
-def fake(fake_server: FakeVllm) -> FakeVllm:
-    """The scripted model, as new."""
-    fake_server.requests.clear()
-    fake_server.pace = 0.0
-    fake_server.models_status = None
-    fake_server.answer("Hello from the fake model.")
-    return fake_server
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ In: a question. Out: an `Outcome`, read strictly. Must not: hide a status, or ta
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ from typing import Any
 
 import httpx2
 
-from tests.support.readers import Event, answer_text, native_sse, ndjson
+from tests.support.fake_vllm import Responder, prompt_of
+from tests.support.readers import Event, SseReader, answer_text, native_event, native_sse, ndjson
 
 
 @dataclass
@@ -119,9 +121,32 @@ GROUNDED = tuple(route for route in ROUTES if route.grounded)
 STREAMED = tuple(route for route in ROUTES if route.streamed)
 
 
-def until(condition: Callable[[], object], name: str, tries: Iterator[int]) -> None:
-    """Wait for what a real process does in its own time."""
-    for _ in tries:
-        if condition():
-            return
-    raise AssertionError(f"this did not happen: {name}")
+def live(response: httpx2.Response) -> Iterator[Event]:
+    """The native events of an SSE answer, each as soon as it is there."""
+    reader, n = SseReader(), 0
+    for piece in response.iter_bytes():
+        for sent in reader.feed(piece):
+            n += 1
+            yield native_event(sent, n)
+
+
+def number_of(fact: str, body: dict[str, Any]) -> int:
+    """The number that the prompt in this request gave to the source in which `fact` stands."""
+    before, found, _ = prompt_of(body).partition(fact)
+    assert found, f"the prompt does not hold {fact!r}"
+    return int(re.findall(r'<source id="(\d+)"', before)[-1])
+
+
+def citing(fact: str) -> Responder:
+    """A model that repeats `fact` and cites the number printed beside it."""
+    return lambda body: f"{fact.rstrip('.')} [{number_of(fact, body)}]."
+
+
+def refused(response: httpx2.Response, status: int, code: str) -> dict[str, Any]:
+    """The error of a response that must be this refusal, in the one form that errors have."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    error: dict[str, Any] = response.json()["error"]
+    assert (error["code"], error["request_id"]) == (code, response.headers["x-request-id"])
+    assert set(error) <= {"code", "message", "request_id", "details"}
+    return error

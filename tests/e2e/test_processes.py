@@ -1,0 +1,76 @@
+"""Starting: what a service needs, what it can wait for, and what it refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import client_of
+from tests.e2e.corpus import LEAVE_QUESTION
+from tests.e2e.routes import ROUTES, SSE
+from tests.support.fake_vllm import FakeVllm
+from tests.support.service import clean_environment, free_port, service_process
+
+
+def test_br_51_a_service_starts_before_its_model_and_outlives_it(home: Path) -> None:
+    port = free_port()
+    with (
+        service_process(home, f"http://127.0.0.1:{port}/v1", LLM__MODEL="fake-model") as running,
+        client_of(running) as client,
+    ):
+
+        def absent() -> None:
+            assert client.get("/health").status_code == 200
+            told = client.get("/ready")
+            assert told.status_code == 503
+            wrong = {name: check["problem"] for name, check in told.json()["checks"].items() if not check["ok"]}
+            assert list(wrong) == ["llm"]
+            assert "RAG_LLM__BASE_URL" in wrong["llm"]
+            for route in ROUTES:
+                outcome = route.ask(client, LEAVE_QUESTION)
+                assert (outcome.status, outcome.code) == (503, "upstream_unavailable")
+                assert int(outcome.headers["retry-after"]) >= 1
+            assert client.get("/info").json()["model"] is None
+            assert client.post("/retrieve", json={"question": LEAVE_QUESTION}).status_code == 200
+
+        absent()
+        with FakeVllm.in_thread(port=port):
+            assert client.get("/ready").status_code == 200
+            assert all(route.ask(client, LEAVE_QUESTION).ended == "done" for route in ROUTES)
+        absent()
+        with FakeVllm.in_thread(port=port, models=["another-model"]):
+            told = client.get("/ready").json()["checks"]["llm"]["problem"]
+            outcome = SSE.ask(client, LEAVE_QUESTION)
+            assert (outcome.status, outcome.code) == (502, "upstream_model_not_found")
+            for text in (told, outcome.body["error"]["message"]):  # BR-74
+                assert "'fake-model'" in text
+                assert "'another-model'" in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"RAG_SERVER__HOST": "0.0.0.0"}, "RAG_SERVER__API_KEY"),
+        ({"RAG_SERVER__HOST": "0.0.0.0", "RAG_SERVER__API_KEY": ""}, "RAG_SERVER__API_KEY"),
+        ({"RAG_SERVER__API_KEY": "  "}, "RAG_SERVER__API_KEY"),
+        ({"RAG_ADMISSION__MAX_RUNNING": "0", "RAG_LLM__BASE_URL": "gpu box"}, "RAG_ADMISSION__MAX_RUNNING"),
+    ],
+)
+def test_br_05_a_service_that_would_be_open_or_wrong_does_not_start(
+    tmp_path: Path, settings: dict[str, str], named: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rag_service"],
+        env=clean_environment(tmp_path / "home", settings),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "home").exists()

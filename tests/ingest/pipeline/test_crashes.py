@@ -1,0 +1,231 @@
+"""Killed anywhere, an ingest run loses nothing and doubles nothing: the next one finishes its work."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_service.errors import CatalogUnavailable
+from rag_service.index.catalog import Catalog
+from rag_service.index.catalog_writer import CatalogWriter
+from tests.ingest.pipeline.crashing_run import watched_parts
+from tests.support.ingest_parts import (
+    HashEmbedder,
+    assert_consistent,
+    facts,
+    index_of,
+    live_texts,
+    pipeline_on,
+    results,
+    statuses,
+)
+
+BATCH = 4
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.pipeline.EMBED_AT_ONCE", BATCH)
+
+
+def write_first(folder: Path) -> None:
+    """10 + 3 + 3 + 2 chunks."""
+    folder.mkdir(exist_ok=True)
+    (folder / "a.md").write_text(facts(10, "10 EUR"))
+    (folder / "gone.md").write_text(facts(3, "7 EUR"))
+    (folder / "moved.md").write_text(facts(3, "8 EUR"))
+    (folder / "same.md").write_text(facts(2, "9 EUR"))
+
+
+def write_second(folder: Path) -> None:
+    """One file shrinks, one goes, one moves, one is new, one cannot be read, one stays."""
+    (folder / "a.md").write_text(facts(6, "12 EUR"))
+    (folder / "gone.md").unlink()
+    (folder / "sub").mkdir()
+    (folder / "moved.md").rename(folder / "sub" / "moved.md")
+    (folder / "new.md").write_text(facts(5, "13 EUR"))
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and no more")
+
+
+@contextmanager
+def crashing_runs() -> Iterator[Callable[[dict[str, Any]], str]]:
+    """Give it an order for crashing_run.py; it returns how that ended."""
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("crashing_run.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    stdin, stdout = process.stdin, process.stdout
+
+    def run(order: dict[str, Any]) -> str:
+        stdin.write(json.dumps(order) + "\n")
+        stdin.flush()
+        return stdout.readline().strip()
+
+    with process:
+        yield run
+
+
+def test_br_03_killed_at_any_step_the_next_run_repairs_and_no_answer_is_missing_between(
+    chroma: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "docs"
+    write_first(folder)
+    write_second(folder)
+    with pipeline_on(tmp_path / "undisturbed", chroma, "undisturbed", HashEmbedder()) as pipeline:
+        results(pipeline, folder)
+        undisturbed = index_of(pipeline)
+    seen: list[str] = []
+    with crashing_runs() as crash:
+        for die_at in range(200):
+            home, collection = tmp_path / f"home-{die_at}", f"killed-{die_at}"
+            write_back(folder)
+            with pipeline_on(home, chroma, collection, HashEmbedder()) as pipeline:
+                results(pipeline, folder)
+            write_second(folder)
+            order = {"home": str(home), "url": chroma, "collection": collection, "folder": str(folder)}
+            ended = crash(order | {"die_at": die_at})
+            if ended.startswith("ended"):
+                assert ended == f"ended {die_at}"
+                break
+            seen.append(ended)
+            assert ended.startswith("killed"), (die_at, ended)
+            assert assert_whole(home, chroma, collection, folder, ended) == undisturbed, ended
+    assert {
+        f"killed {when} {step}" for when in ("before", "after") for step in ("begin", "commit", "share", "delete")
+    } <= {*seen}
+    assert seen.count("killed after upsert") >= 3
+    assert {"killed before delete_version", "killed after delete_version", "killed before settled"} <= {*seen}
+
+
+def write_back(folder: Path) -> None:
+    """Undo `write_second`."""
+    (folder / "sub" / "moved.md").rename(folder / "moved.md")
+    (folder / "sub").rmdir()
+    (folder / "new.md").unlink()
+    (folder / "broken.pdf").unlink()
+    write_first(folder)
+
+
+def assert_whole(home: Path, url: str, collection: str, folder: Path, where: str) -> dict[str, Any]:
+    """After a kill each document is there in one version; returns the index that the next run leaves."""
+    reader = Catalog(home / "catalog.sqlite3")
+    texts = live_texts(reader, collection)
+    reader.close()
+    assert lines(texts[(folder / "a.md").as_uri()]) in (facts(10, "10 EUR"), facts(6, "12 EUR")), where
+    moved = [uri for uri in texts if uri.endswith("moved.md")]
+    assert len(moved) == 1, where
+    assert lines(texts[moved[0]]) == facts(3, "8 EUR"), where
+    with pipeline_on(home, url, collection, HashEmbedder()) as pipeline:
+        results(pipeline, folder)
+        assert_consistent(pipeline)
+        return index_of(pipeline)
+
+
+def lines(texts: list[str]) -> str:
+    return "".join(f"{text}\n" for text in texts)
+
+
+def test_br_03_a_changed_document_is_never_absent_and_never_double(chroma: str, tmp_path: Path) -> None:
+    folder, home, collection = tmp_path / "docs", tmp_path / "home", "watched"
+    write_first(folder)
+    with pipeline_on(home, chroma, collection, HashEmbedder()) as pipeline:
+        results(pipeline, folder)
+    write_second(folder)
+    changed = (folder / "a.md").as_uri()
+    reader = Catalog(home / "catalog.sqlite3")
+    seen: list[str] = []
+
+    def look(name: str) -> None:
+        text = lines(live_texts(reader, collection)[changed])
+        assert text in (facts(10, "10 EUR"), facts(6, "12 EUR")), name
+        for document in reader.documents(collection):
+            live = {chunk.id for chunk in reader.chunks_of(collection, document.version)}
+            assert live <= pipeline.store.ids_of(collection, document.version), name
+        seen.append(name)
+
+    with pipeline_on(home, chroma, collection, HashEmbedder(), **watched_parts(look)) as pipeline:
+        results(pipeline, folder)
+        assert_consistent(pipeline)
+    reader.close()
+    assert {"after begin", "after upsert", "after commit", "before delete_version", "after settled"} <= {*seen}
+
+
+def test_br_03_a_failing_batch_leaves_the_old_version_and_the_next_run_embeds_only_the_rest(
+    chroma: str, tmp_path: Path
+) -> None:
+    folder, home, collection = tmp_path / "docs", tmp_path / "home", "failing"
+    folder.mkdir()
+    (folder / "a.md").write_text(facts(3, "10 EUR"))
+    with pipeline_on(home, chroma, collection, HashEmbedder()) as pipeline:
+        results(pipeline, folder)
+    (folder / "a.md").write_text(facts(5 * BATCH, "12 EUR"))
+    with pipeline_on(home, chroma, collection, HashEmbedder(fail_on=3)) as pipeline:
+        with pytest.raises(RuntimeError, match="told to fail"):
+            results(pipeline, folder)
+        (texts,) = live_texts(pipeline.catalog, collection).values()
+        assert lines(texts) == facts(3, "10 EUR")
+    model = HashEmbedder()
+    with pipeline_on(home, chroma, collection, model) as pipeline:
+        assert statuses(pipeline, folder) == {"a.md": "indexed"}
+        assert len(model.embedded) == 3 * BATCH
+        assert_consistent(pipeline)
+        (texts,) = live_texts(pipeline.catalog, collection).values()
+        assert lines(texts) == facts(5 * BATCH, "12 EUR")
+
+
+class FullDisk(CatalogWriter):
+    """SQLite's own "database or disk is full": it may not grow beyond the pages it has."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        (pages,) = self._db.execute("PRAGMA page_count").fetchone()
+        self._db.execute(f"PRAGMA max_page_count = {pages + 2}")
+
+
+def test_br_03_a_full_disk_fails_cleanly_and_the_next_run_completes(chroma: str, tmp_path: Path) -> None:
+    folder, home, collection = tmp_path / "docs", tmp_path / "home", "full"
+    write_first(folder)
+    with pipeline_on(home, chroma, collection, HashEmbedder()) as pipeline:
+        results(pipeline, folder)
+        before = live_texts(pipeline.catalog, collection)
+    (folder / "a.md").write_text(facts(800, "12 EUR"))
+    with pipeline_on(home, chroma, collection, HashEmbedder(), max_tokens=200, catalog=FullDisk) as pipeline:
+        with pytest.raises(CatalogUnavailable, match="full"):
+            results(pipeline, folder / "a.md")
+        assert live_texts(pipeline.catalog, collection) == before
+    with pipeline_on(home, chroma, collection, HashEmbedder(), max_tokens=200) as pipeline:
+        assert statuses(pipeline, folder)["a.md"] == "indexed"
+        assert_consistent(pipeline)
+
+
+def test_vectors_that_chroma_lost_are_made_anew(chroma: str, tmp_path: Path) -> None:
+    folder, home, collection = tmp_path / "docs", tmp_path / "home", "lost"
+    write_first(folder)
+    with pipeline_on(home, chroma, collection, HashEmbedder()) as pipeline:
+        results(pipeline, folder)
+        before = index_of(pipeline)
+        for document in pipeline.catalog.documents(collection):
+            if not document.uri.endswith("same.md"):
+                pipeline.store.delete_version(collection, document.version)
+    model = HashEmbedder()
+    with pipeline_on(home, chroma, collection, model) as pipeline:
+        found = results(pipeline, folder)
+        assert index_of(pipeline) == before
+        assert_consistent(pipeline)
+    restored = [result for result in found if result.status == "indexed"]
+    assert {result.uri.rsplit("/", 1)[-1] for result in restored} == {"a.md", "gone.md", "moved.md"}
+    assert all(result.reason and "made anew" in result.reason for result in restored)
+    assert len(model.embedded) == 16
+    with pipeline_on(home, chroma, collection, HashEmbedder()) as pipeline:
+        assert {*statuses(pipeline, folder).values()} == {"unchanged"}
