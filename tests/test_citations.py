@@ -14,7 +14,7 @@ TRAVEL = "Trains are booked in second class. Dr. Weber approves flights over 1,0
 OFFICE = "The office in Lisbon opens at 8:30. Visitors sign in at the desk."
 
 
-def source(n, text, start=1000, pages=PageStarts()):  # noqa: B008  # frozen
+def source(n, text, start=1000, pages=PageStarts()):  # frozen
     return Source(n, f"doc{n}", "v1", f"chunk{n}", f"file{n}.pdf", f"file:///{n}", Span(start, start + len(text)), text, 0.9, pages)  # fmt: skip  # noqa: E501
 
 

@@ -51,6 +51,9 @@ _SIGN_INSIDE_WORD = re.compile(
 )
 
 
+STRAY_NULS = 8  # so many are dropped from any text; more than that, and one in a thousand bytes, is binary data
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """`replaced` counts the U+FFFD that stand for bytes nobody could read; `encoding` is a Python codec name."""
@@ -110,7 +113,7 @@ def _wide(data: bytes) -> Decoded:
     found = _unmarked(data, ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"))
     if found is not None:
         return found
-    if data.count(b"\x00") * 1000 > len(data):
+    if data.count(b"\x00") > max(STRAY_NULS, len(data) // 1000):
         raise LoadFailed("binary data, not text")
     return decode(data.replace(b"\x00", b""))
 

@@ -50,7 +50,7 @@ class EmbeddingsSettings(Section):
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="Number format for embedding. auto takes bfloat16 where the CPU computes it natively, which is about twice as fast.",
+        description="Number format for embedding. auto takes bfloat16 where the CPU computes it natively: about twice as fast.",
     )
     batch_size: int = Field(
         32, ge=1, le=1024, description="Texts embedded in one pass. Raise it on a GPU; on a CPU it changes little."

@@ -243,7 +243,7 @@ def _connection(settings: ChromaSettings, url: str) -> dict[str, Any]:
         "port": parts.port or (443 if parts.scheme == "https" else 80),
         "ssl": parts.scheme == "https",
         "headers": {"Authorization": f"Bearer {token}"} if token else None,
-        "settings": ChromaConfig(anonymized_telemetry=False),
+        "settings": ChromaConfig(_env_file=None, anonymized_telemetry=False),
     }
 
 
