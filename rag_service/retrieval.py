@@ -61,7 +61,9 @@ class HybridRetriever(BaseRetriever):
                 ),
             )
             scores = fuse(dense, lexical)
-            live = await self.catalog.read(lambda catalog: catalog.live_chunks(question.collection, scores))
+            live = await self.catalog.read(
+                lambda catalog: catalog.live_chunks(question.collection, scores, question.filters)
+            )
         best = max((dense[chunk] for chunk in live if chunk in dense), default=0.0)
         if best < self.settings.min_score:
             return []
@@ -82,7 +84,7 @@ class HybridRetriever(BaseRetriever):
                 f"{', '.join(catalog.collections()) or 'none yet'}."
             )
         self.embeddings.model.fingerprint.require(stored, question.collection)
-        return catalog.versions_where(question.collection, dict(question.filters)) if question.filters else None
+        return catalog.versions_where(question.collection, question.filters) if question.filters else None
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float]) -> dict[str, float]:

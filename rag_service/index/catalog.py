@@ -8,7 +8,7 @@ import json
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from rag_service.index.chunks import Chunk
 from rag_service.index.fingerprint import Fingerprint
 from rag_service.index.schema import connect, fulltext_table
 from rag_service.index.spans import PageStarts, Span
+
+Filters = Mapping[str, Sequence[str | int | float | bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +135,10 @@ class Catalog:
             raise NotFound(f"There is no version {version!r} in the index: the document has changed or was deleted.")
         return row["text"], _pages(row["page_starts"])
 
-    def versions_where(self, collection: str, filters: dict[str, Sequence[str | int | float | bool]]) -> list[str]:
-        """Live versions of the documents that match all `filters`: a field of the document, or a key of its metadata, equal
-        to one of the given values. `title` is the file's name or the title in its metadata. A key that no metadata has
-        matches nothing."""
-        conditions: list[str] = ["collection = ?"]
-        values: list[Any] = [collection]
-        for name, wanted in filters.items():
-            marks = ", ".join("?" * len(wanted))
-            either: list[str] = []
-            if name in FILTER_COLUMNS:
-                either.append(f"{FILTER_COLUMNS[name]} IN ({marks})")
-                values.extend(_comparable(value) for value in wanted)
-            if METADATA_KEY.fullmatch(name) and name not in IDENTITY:
-                either.append(f"json_extract(metadata, ?) IN ({marks})")
-                values.extend([f'$."{name}"', *(_comparable(value) for value in wanted)])
-            conditions.append(f"({' OR '.join(either) or 'FALSE'})")
-        sql = f"SELECT DISTINCT version FROM documents WHERE {' AND '.join(conditions)}"  # noqa: S608  fixed names, bound values
+    def versions_where(self, collection: str, filters: Filters) -> list[str]:
+        """Live versions of the documents that match all `filters` (see `matching`)."""
+        condition, values = matching(collection, filters)
+        sql = f"SELECT DISTINCT version FROM documents WHERE {condition}"  # noqa: S608  fixed names, bound values
         return [row["version"] for row in self._all(sql, *values)]
 
     def chunks_of(self, collection: str, version: str) -> list[Chunk]:
@@ -168,13 +157,16 @@ class Catalog:
 
     # -- search
 
-    def live_chunks(self, collection: str, ids: Iterable[str]) -> dict[str, LiveChunk]:
-        """The live ones among `ids`, by id. A version that several documents share is cited under the first by URI."""
+    def live_chunks(self, collection: str, ids: Iterable[str], filters: Filters | None = None) -> dict[str, LiveChunk]:
+        """The live ones among `ids`, by id. A version that several documents share is cited under the first by URI of those
+        that match the `filters`."""
         wanted = list(ids)
         table = self._fulltext(collection)
         if not wanted or table is None:
             return {}
-        rows = self._all(LIVE_CHUNKS.format(table=table), collection, json.dumps(wanted))
+        condition, values = matching(collection, filters or {})
+        sql = LIVE_CHUNKS.format(table=table, condition=condition)
+        rows = self._all(sql, *values, collection, json.dumps(wanted))
         return {row["id"]: _chunk(row) for row in rows}
 
     def bm25(
@@ -220,7 +212,7 @@ SELECT c.id, c.version, c.start, c."end", c.page_starts, c.heading_path, f.text,
        d.id AS document_id, d.title, min(d.uri) AS uri
 FROM chunks c
 JOIN {table} f ON f.rowid = c.rowid
-JOIN documents d ON d.collection = c.collection AND d.version = c.version
+JOIN (SELECT * FROM documents WHERE {condition}) d ON d.version = c.version
 WHERE c.collection = ? AND c.id IN (SELECT value FROM json_each(?))
 GROUP BY c.id
 """
@@ -242,6 +234,25 @@ STOP_WORDS = frozenset(
         " sind und von was wann wer wie wird wo zu zum zur",
     )
 )
+
+
+def matching(collection: str, filters: Filters) -> tuple[str, list[Any]]:
+    """An SQL condition on `documents`, and its values: of the collection, and matching all `filters`: a field of the
+    document, or a key of its metadata, equal to one of the given values. `title` is the file's name or the title in its
+    metadata. A key that no metadata has matches nothing."""
+    conditions = ["collection = ?"]
+    values: list[Any] = [collection]
+    for name, wanted in filters.items():
+        marks = ", ".join("?" * len(wanted))
+        either: list[str] = []
+        if name in FILTER_COLUMNS:
+            either.append(f"{FILTER_COLUMNS[name]} IN ({marks})")
+            values.extend(_comparable(value) for value in wanted)
+        if METADATA_KEY.fullmatch(name) and name not in IDENTITY:
+            either.append(f"json_extract(metadata, ?) IN ({marks})")
+            values.extend([f'$."{name}"', *(_comparable(value) for value in wanted)])
+        conditions.append(f"({' OR '.join(either) or 'FALSE'})")
+    return " AND ".join(conditions), values
 
 
 def match_expression(question: str) -> str:

@@ -40,6 +40,9 @@ def test_a_shared_version_lives_until_its_last_document_goes(catalog: CatalogWri
     live = catalog.live_chunks(COLLECTION, [chunk])[chunk]
     assert live.uri == "file:///a.md"
     assert live.document_id == document_id(COLLECTION, "file:///a.md")
+    named = {"uri": ["file:///b.md"]}
+    assert catalog.live_chunks(COLLECTION, [chunk], named)[chunk].uri == "file:///b.md"
+    assert catalog.live_chunks(COLLECTION, [chunk], {"uri": ["file:///c.md"]}) == {}
     assert [*catalog.bm25(COLLECTION, "shared", 9)] == [chunk]
     assert catalog.delete(catalog.document(live.document_id)) is None
     assert catalog.live_chunks(COLLECTION, [chunk])[chunk].uri == "file:///b.md"
