@@ -5,7 +5,7 @@ Must not: repeat the caller's input, or say more of an unknown failure than that
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -90,6 +90,13 @@ def field_name(path: Sequence[str | int]) -> str:
     return name[:MAX_FIELD_CHARS].encode("utf-8", "replace").decode()
 
 
+def field_problem(item: Mapping[str, Any]) -> dict[str, str]:
+    """One entry of Pydantic's report as a field and what is wrong with it; the value itself is not repeated."""
+    if item["type"] == "json_invalid":
+        return {"field": "body", "problem": f"it is not JSON: {item['ctx']['error']} at character {item['loc'][-1]}"}
+    return {"field": field_name(item["loc"]), "problem": item["msg"].removeprefix("Value error, ")}
+
+
 def install(app: FastAPI, metrics: Metrics) -> None:
     """Let every error of the app be told in this form. What is not expected is told by the Gate, which is outermost."""
 
@@ -102,7 +109,7 @@ def install(app: FastAPI, metrics: Metrics) -> None:
     async def on_invalid(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)  # noqa: S101  registered for this class only
         metrics.errors.labels("invalid_request").inc()
-        fields = [{"field": field_name(item["loc"]), "problem": item["msg"]} for item in error.errors()]
+        fields = [field_problem(item) for item in error.errors()]
         told = "; ".join(f"{item['field']}: {item['problem']}" for item in fields[:5])
         return JSONResponse(body("invalid_request", told, {"fields": fields[:20]}), 422)
 
