@@ -139,6 +139,12 @@ class StreamSettings(Section):
         le=300,
         description="Seconds of silence after which a comment is sent, so that no proxy drops the stream.",
     )
+    stall_limit_s: float = Field(
+        60.0,
+        gt=0,
+        le=3600,
+        description="Seconds after which a reader that takes nothing any more is cut off, and its answer stopped.",
+    )
 
 
 class Settings(IndexSettings):

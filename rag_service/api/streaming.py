@@ -20,12 +20,12 @@ from rag_service.api.encoders import Encoder, Fold
 from rag_service.api.errors import body, error_response, status_of_code
 from rag_service.errors import RagError, ShuttingDown
 from rag_service.events import Event, Failed
+from rag_service.settings import StreamSettings
 from rag_service.telemetry import log
 
 Events = AsyncGenerator[Event, None]
 
 STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-STALL_LIMIT_S = 60.0  # a reader that takes nothing for so long holds a place that others wait for
 
 
 class AnswerResponse(Response):
@@ -81,12 +81,13 @@ class AnswerResponse(Response):
 
 
 class StreamedAnswer(AnswerResponse):
-    """Events as they come, in the encoder's dialect, with pings in between."""
+    """Events as they come, in the encoder's dialect, with pings in between. A reader that takes nothing for longer than the
+    limit is taken for gone: it holds a place that others wait for."""
 
-    def __init__(self, events: Events, encoder: Encoder, ping_interval_s: float) -> None:
+    def __init__(self, events: Events, encoder: Encoder, settings: StreamSettings) -> None:
         super().__init__(events)
         self._encoder = encoder
-        self._ping_interval_s = ping_interval_s
+        self._settings = settings
         self._started = False
         self._sending = False
         self._last_sent = time.monotonic()
@@ -118,14 +119,14 @@ class StreamedAnswer(AnswerResponse):
     async def _attend(self, receive: Receive, send: Send) -> None:
         """Return when the client has left, or takes nothing any more; ping whenever nothing was sent for the interval."""
         leaving = asyncio.create_task(super()._attend(receive, send), name="leaving")
-        interval = self._ping_interval_s
+        interval = self._settings.ping_interval_s
         try:
             while not leaving.done():
                 silence = time.monotonic() - self._last_sent
                 await asyncio.wait({leaving}, timeout=interval if self._sending else max(0.0, interval - silence))
                 silence = time.monotonic() - self._last_sent
                 if self._sending:
-                    if silence >= STALL_LIMIT_S:
+                    if silence >= self._settings.stall_limit_s:
                         log.info("reader_stalled")
                         return
                 elif silence >= interval and not leaving.done():

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from rag_service.api import streaming
 from rag_service.api.encoders import Encoder, Fold, NdjsonEncoder, PartialResultEncoder, SseEncoder
 from rag_service.api.streaming import AnswerResponse, FoldedAnswer, StreamedAnswer
 from rag_service.errors import Overloaded, UpstreamDisconnected
 from rag_service.events import Delta, Done, Event, Failed, Sources
+from rag_service.settings import StreamSettings
 from tests.api.by_hand import HandClient, others
 from tests.support.readers import SseReader, native_sse, ndjson
 
-LONG = 3600.0
+LONG = StreamSettings(ping_interval_s=300)
 Build = Callable[[AsyncGenerator[Event, None]], AnswerResponse]
 
 FORMS: dict[str, Build] = {
@@ -161,7 +161,7 @@ async def test_br_70_silence_is_filled_and_an_error_after_it_is_an_event(encoder
         yield Delta("")
 
     made = encoder()
-    client = await HandClient(StreamedAnswer(slow(), made, 0.001), "/").start()
+    client = await HandClient(StreamedAnswer(slow(), made, StreamSettings(ping_interval_s=0.001)), "/").start()
     await client.until(lambda: client.body.count(made.ping) >= 3)
     go_on.set()
     await client.finished()
@@ -174,10 +174,11 @@ async def test_br_70_silence_is_filled_and_an_error_after_it_is_an_event(encoder
         assert len(ndjson([client.body])) == 1
 
 
-async def test_br_68_a_reader_that_takes_nothing_gives_its_place_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "STALL_LIMIT_S", 0.01)
+async def test_br_68_a_reader_that_takes_nothing_gives_its_place_up() -> None:
     scripted, before = Script(*BEGUN, wait=True), others()
-    client = HandClient(StreamedAnswer(scripted.events(), SseEncoder(), 0.002), "/")
+    client = HandClient(
+        StreamedAnswer(scripted.events(), SseEncoder(), StreamSettings(ping_interval_s=0.002, stall_limit_s=0.01)), "/"
+    )
     client.stop_reading()
     await client.start()
     await client.finished()
