@@ -136,7 +136,7 @@ async def chroma_address(settings: Settings, stack: AsyncExitStack) -> Callable[
 
         return configured
     server = chroma_server(settings.home)
-    await started(server, stack)
+    await started("Chroma", server, stack)
 
     async def local() -> str:
         return await asyncio.to_thread(server.ensure)
@@ -149,12 +149,12 @@ async def llm_base_url(settings: Settings, stack: AsyncExitStack) -> str:
     if settings.llm.base_url is not None:
         return str(settings.llm.base_url)
     log.warning("demo_model", notice=DEMO_NOTICE)
-    return f"{await started(demo_model_server(settings.home), stack)}/v1"
+    return f"{await started('demo model', demo_model_server(settings.home), stack)}/v1"
 
 
-async def started(server: SharedServer, stack: AsyncExitStack) -> str:
+async def started(what: str, server: SharedServer, stack: AsyncExitStack) -> str:
     """Acquire a local server; `stack` gives it back."""
     url = await asyncio.to_thread(server.acquire)
     stack.push_async_callback(asyncio.to_thread, server.release)
-    log.info("local_server", url=url, log=str(server.log_path))
+    log.info("local_server", what=what, url=url, log=str(server.log_path))
     return url

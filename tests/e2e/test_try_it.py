@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx2
 
+from tests.support.readers import check_log, native_sse
 from tests.support.service import clean_environment, free_port, wait_until
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "try_it.py"
@@ -23,6 +24,22 @@ def processes_of(home: Path) -> list[str]:
         if str(home) in command:
             found.append(command)
     return found
+
+
+def verified_quotes(url: str) -> list[str]:
+    """Ask the same question as the script, check the whole log, and give the quotes of the verified citations."""
+    body = {"question": "What is the notice period during probation?", "temperature": 0, "max_tokens": 64}
+    with httpx2.stream("POST", f"{url}/rag-query", json=body, timeout=120) as response:
+        events = native_sse(response.iter_raw())
+
+    def text_of(document: str) -> str:
+        found = httpx2.get(f"{url}/documents/{document}", headers={"Accept": "application/json"}).json()
+        return str(found["text"])
+
+    check_log(events, text_of)
+    return [
+        event["source"]["quote"] for event in events if event["type"] == "citation" and event["status"] == "verified"
+    ]
 
 
 def test_make_run_answers_with_a_verified_citation_serves_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -42,6 +59,7 @@ def test_make_run_answers_with_a_verified_citation_serves_and_leaves_nothing_beh
             page = httpx2.get(f"http://127.0.0.1:{port}/")
             assert page.status_code == 200
             assert httpx2.get(f"http://127.0.0.1:{port}/info").json()["demo"] is True
+            assert verified_quotes(f"http://127.0.0.1:{port}")
             assert processes_of(home)
         finally:
             process.send_signal(signal.SIGINT)
