@@ -17,29 +17,22 @@ from langchain_core.documents.base import Blob
 from ingest.chunker import Heading
 from ingest.loaders import Family, family_of
 from ingest.loaders.normalise import MetadataValue, clean_metadata, normalise_text
-from rag_service.errors import LoadFailed
+from rag_service.errors import LoadFailed, UnsupportedType
 from rag_service.index.spans import PageStarts, Span
 
 __all__ = [
     "Heading",
     "LoadedDocument",
     "MetadataValue",
-    "UnsupportedType",
     "assemble",
     "clean_metadata",
     "fingerprint_for",
     "load",
     "normalise_text",
+    "unsupported",
 ]
 
 MAX_REASON_CHARS = 120
-
-
-class UnsupportedType(LoadFailed):
-    """No loader reads this type of file."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"unsupported type {path.suffix.lower()}" if path.suffix else "unsupported type (no suffix)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +63,7 @@ def load(path: Path) -> LoadedDocument:
     """Read one file. Raises UnsupportedType, or LoadFailed with the reason; nothing else."""
     family = _family(path)
     if family is None:
-        raise UnsupportedType(path)
+        raise unsupported(path)
     try:
         parts = family.loader().lazy_parse(Blob.from_path(path, mime_type=family.media_type))
         return assemble(parts, family.media_type, family.fingerprint)
@@ -82,6 +75,11 @@ def load(path: Path) -> LoadedDocument:
         raise LoadFailed("too large for this machine's memory") from error
     except Exception as error:
         raise LoadFailed(f"broken file ({_short(error)})") from error
+
+
+def unsupported(path: Path) -> UnsupportedType:
+    """The error that names the type by its suffix."""
+    return UnsupportedType(f"unsupported type {path.suffix.lower() or '(no suffix)'}")
 
 
 def _family(path: Path) -> Family | None:

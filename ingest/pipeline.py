@@ -19,8 +19,8 @@ from typing import Literal
 
 from ingest.chunker import Chunker
 from ingest.discover import Found, Refused, content_hash, discover, has_vanished, title_of
-from ingest.documents import LoadedDocument, UnsupportedType, fingerprint_for, load, normalise_text
-from rag_service.errors import LoadFailed
+from ingest.documents import LoadedDocument, fingerprint_for, load, normalise_text, unsupported
+from rag_service.errors import LoadFailed, UnsupportedType
 from rag_service.index.catalog import DocumentRow
 from rag_service.index.catalog_writer import CatalogWriter, now
 from rag_service.index.chunks import Chunk, document_id, version_id
@@ -112,7 +112,7 @@ class Pipeline:
         try:
             loader = fingerprint_for(found.path)
             if loader is None:
-                raise UnsupportedType(found.path)
+                raise unsupported(found.path)
             content = content_hash(found.path)
             document = self._document(
                 found, content, version_id(content, loader, self.chunker.fingerprint, self.model.fingerprint.id)

@@ -16,6 +16,7 @@
     ├── EmbeddingsUnavailable           the embedding model cannot be loaded
     ├── LocalServerFailed               a local child server (Chroma, demo model) does not start
     ├── LoadFailed                      one document cannot be read; its message is the reason shown to people
+    │   └── UnsupportedType             no loader reads this type of file
     └── UpstreamError                   the language model's endpoint
         ├── UpstreamUnavailable         nobody listens, or it answers 503
         ├── UpstreamTimeout             it did not answer, or stopped sending, in time
@@ -115,6 +116,10 @@ class LocalServerFailed(RagError):
 
 class LoadFailed(RagError):
     code = "load_failed"
+
+
+class UnsupportedType(LoadFailed):
+    code = "unsupported_type"
 
 
 class UpstreamError(RagError):

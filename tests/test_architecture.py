@@ -29,9 +29,7 @@ HOMES = {
     "xllamacpp": ("rag_service/local/",),
     "typer": ("ingest/cli.py",),
     "rich": ("ingest/report.py",),
-    **dict.fromkeys(
-        ("pypdfium2", "docx", "lxml", "trafilatura", "markdown_it", "charset_normalizer"), ("ingest/loaders/",)
-    ),
+    **dict.fromkeys(("pypdfium2", "docx", "lxml", "markdown_it", "charset_normalizer"), ("ingest/loaders/",)),
 }
 PURE = {
     "rag_service/errors.py",
@@ -125,7 +123,7 @@ def watch(event, arguments):
         raise AssertionError(f"{event} at import: {arguments}")
     if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
         raise AssertionError(f"written at import: {arguments}")
-import chromadb, langchain_core.runnables, trafilatura  # what libraries do at import is their affair
+import chromadb, langchain_core.runnables  # what libraries do at import is their affair
 sys.addaudithook(watch)
 for package in ("rag_service", "ingest"):
     for module in pkgutil.walk_packages([package], package + "."):

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from ingest.documents import (
-    UnsupportedType,
     assemble,
     clean_metadata,
     fingerprint_for,
     load,
     normalise_text,
 )
-from rag_service.errors import LoadFailed
+from rag_service.errors import LoadFailed, UnsupportedType
 
 any_text = st.text(st.characters(exclude_categories=[]))  # lone surrogates included
 awkward = st.text(st.sampled_from("ae\u0301\u0316\u1100\u1161\r\n\x00\ufeff\ud835\udc00# |"))
