@@ -20,6 +20,7 @@ from rag_service.api import errors as api_errors
 from rag_service.api import routes_answers, routes_docs, routes_documents, routes_service
 from rag_service.api.dependencies import Parts
 from rag_service.api.middleware import Gate
+from rag_service.errors import RagError
 from rag_service.index.async_catalog import AsyncCatalog
 from rag_service.index.embeddings import EmbeddingModel
 from rag_service.index.query_embeddings import QueryEmbeddings
@@ -51,7 +52,11 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            app.state.parts = await build(settings, metrics, stack)
+            try:
+                app.state.parts = await build(settings, metrics, stack)
+            except RagError as error:
+                app.state.cannot_start = error.message  # for the Gate, which tells it without a traceback
+                raise
             yield
 
     app = FastAPI(

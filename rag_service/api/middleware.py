@@ -48,7 +48,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _plainly(scope, send))
             return
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
@@ -100,6 +100,18 @@ class Gate:
 
 def too_large(limit: int) -> str:
     return f"The body is larger than {limit} bytes (RAG_SERVER__MAX_BODY_BYTES)."
+
+
+def _plainly(scope: Scope, send: Send) -> Send:
+    """Starlette tells a failed start by its traceback. Where the reason is known, people get that alone."""
+
+    async def wrapped(message: Message) -> None:
+        reason = getattr(scope["app"].state, "cannot_start", None)
+        if message["type"] == "lifespan.startup.failed" and reason is not None:
+            message = {**message, "message": f"rag-service cannot start: {reason}"}
+        await send(message)
+
+    return wrapped
 
 
 class _Limited:

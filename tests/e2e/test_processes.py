@@ -74,3 +74,15 @@ def test_br_05_a_service_that_would_be_open_or_wrong_does_not_start(
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "home").exists()
+
+
+def test_br_63_a_model_that_is_not_on_this_machine_is_told_in_one_line(tmp_path: Path) -> None:
+    environment = clean_environment(tmp_path / "home", {"RAG_EMBEDDINGS__MODEL": "nobody/no-such-model"})
+    command = [sys.executable, "-m", "rag_service", "--port", "0"]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 3
+    assert "rag-service cannot start: The embedding model 'nobody/no-such-model'" in done.stderr
+    assert "hf download nobody/no-such-model" in done.stderr
+    assert "Traceback" not in done.stderr
