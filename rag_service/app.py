@@ -27,11 +27,11 @@ from rag_service.index.query_embeddings import QueryEmbeddings
 from rag_service.index.vector_store import AsyncVectorStore
 from rag_service.llm import ChatVLLM
 from rag_service.local.chroma import chroma_server
-from rag_service.local.demo_model import DEMO_NOTICE, demo_model_server
+from rag_service.local.demo_model import DEMO_ANSWER_TOKENS, DEMO_NOTICE, demo_model_server
 from rag_service.local.server import SharedServer
 from rag_service.readiness import Readiness, check
 from rag_service.retrieval import HybridRetriever
-from rag_service.settings import Settings
+from rag_service.settings import LlmSettings, Settings
 from rag_service.telemetry import Metrics, log
 from rag_service.upstream import Sampling, Upstream, client_session
 
@@ -109,8 +109,9 @@ async def build(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> 
     stack.push_async_callback(store.close)
     # Chroma's client reads files while it is made: here, and not on the event loop while answers are streaming.
     await check("chroma", store.check())
-    session = await stack.enter_async_context(client_session(settings.llm))
-    upstream = Upstream(session, base_url, settings.llm, settings.stream.flush_interval_ms / 1000)
+    llm = llm_settings(settings)
+    session = await stack.enter_async_context(client_session(llm))
+    upstream = Upstream(session, base_url, llm, settings.stream.flush_interval_ms / 1000)
     retriever = HybridRetriever(
         embeddings=embeddings,
         store=store,
@@ -122,7 +123,7 @@ async def build(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> 
     metrics.watch(admission)
     return Parts(
         settings=settings,
-        answerer=Answerer(retriever, ChatVLLM(upstream=upstream, sampling=Sampling()), settings.llm),
+        answerer=Answerer(retriever, ChatVLLM(upstream=upstream, sampling=Sampling()), llm),
         admission=admission,
         catalog=catalog,
         readiness=Readiness(settings.collection, store, catalog, model, upstream),
@@ -155,6 +156,13 @@ async def llm_base_url(settings: Settings, stack: AsyncExitStack) -> str:
         return str(settings.llm.base_url)
     log.warning("demo_model", notice=DEMO_NOTICE)
     return f"{await started('demo model', demo_model_server(settings.home), stack)}/v1"
+
+
+def llm_settings(settings: Settings) -> LlmSettings:
+    """As they are set. The demo model rambles, so it gets less room where nobody has set how much."""
+    if settings.llm.base_url is not None or "max_tokens" in settings.llm.model_fields_set:
+        return settings.llm
+    return settings.llm.model_copy(update={"max_tokens": DEMO_ANSWER_TOKENS})
 
 
 async def started(what: str, server: SharedServer, stack: AsyncExitStack) -> str:

@@ -21,6 +21,7 @@ from rag_service.verification import Claim, Passage, Support
 
 MIN_TERMS = 3  # a claim of fewer words is not looked for in sources that it does not cite, nor cut out of its sentence
 
+_ENDED = re.compile(r"""[.!?…。！？]["'”’»)\]」』）]*$""")
 _NOTEWORTHY = re.compile(r"[\[【［`~\\\n.!?…。！？]")
 
 
@@ -58,17 +59,20 @@ class CitationChecker:
             return [Delta(text)]
         return self._take(self._parser.feed(text), final=False)
 
-    def finish(self) -> list[Delta | Citation]:
-        """The answer is over: what was held back, and the citations of its last sentence."""
-        return self._take(self._parser.finish(), final=True)
+    def finish(self, *, cut_short: bool = False) -> list[Delta | Citation]:
+        """The answer is over: what was held back, and the citations of its last sentence. When it was `cut_short`, what is
+        left of that sentence is checked only if it cites something: half a sentence is no claim to look for.
+        """
+        return self._take(self._parser.finish(), final=True, cut_short=cut_short)
 
-    def _take(self, pieces: list[Piece], *, final: bool) -> list[Delta | Citation]:
+    def _take(self, pieces: list[Piece], *, final: bool, cut_short: bool = False) -> list[Delta | Citation]:
         events: list[Delta | Citation] = []
         sentences: list[Sentence] = []
         for piece in pieces:
             sentences += self._splitter.feed(piece)
         if final:
-            sentences += self._splitter.finish()
+            left = self._splitter.finish()
+            sentences += [one for one in left if one.marks or not cut_short or _ENDED.search(one.text)]
         text = "".join([piece.text for piece in pieces])
         if text:
             events.append(Delta(text))

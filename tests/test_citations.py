@@ -238,3 +238,16 @@ def test_quotes_are_exact_whatever_the_texts_are(document, said):
     answer, citations, _ = check([f"{said} [1]. {document} [2]."], sources)
     assert all(isinstance(citation, Citation) for citation in citations)
     assert "[1" not in answer or "[1]" in answer or "[1" in said + document
+
+
+def test_half_a_sentence_at_the_end_of_an_answer_that_was_cut_short_is_not_looked_for():
+    def citations(text: str, *, cut_short: bool) -> list[int]:
+        checker = CitationChecker(SOURCES)
+        events = checker.feed(text) + checker.finish(cut_short=cut_short)
+        return [event.n for event in events if isinstance(event, Citation)]
+
+    half = "Trains are booked in second class. Every employee has 25 days of annual"
+    assert citations(half, cut_short=True) == [3]
+    assert citations(half, cut_short=False) == [3, 1]
+    assert citations(f"{half} leave.", cut_short=True) == [3, 1]
+    assert citations(f"{half} [1]", cut_short=True) == [3, 1]

