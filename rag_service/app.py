@@ -44,6 +44,8 @@ NO_TELEMETRY: TelemetryConfig = {
     "auto_configure": False,
 }
 
+FOLLOW_S = 2.0  # between two looks at a local model server, each of about a millisecond
+
 
 def create_app(settings: Settings) -> FastAPI:
     """The app. Nothing is opened or started before its lifespan begins."""
@@ -95,9 +97,10 @@ async def build(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> 
     """Every part, each closed by `stack` in reverse order. Raises RagError for what the service cannot be without."""
     model = await asyncio.to_thread(EmbeddingModel, settings.embeddings)
     # In threads: reading and loading the model takes seconds, the child servers too; they do not wait for each other.
+    demo = demo_model_server(settings.home) if settings.llm.base_url is None else None
     address, base_url, _, _ = await asyncio.gather(
         chroma_address(settings, stack),
-        llm_base_url(settings, stack),
+        llm_base_url(settings, demo, stack),
         asyncio.to_thread(lambda: model.fingerprint),
         asyncio.to_thread(model.warm_up),
     )
@@ -112,6 +115,8 @@ async def build(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> 
     llm = llm_settings(settings)
     session = await stack.enter_async_context(client_session(llm))
     upstream = Upstream(session, base_url, llm, settings.stream.flush_interval_ms / 1000)
+    if demo is not None:
+        await stack.enter_async_context(followed(demo, upstream))
     retriever = HybridRetriever(
         embeddings=embeddings,
         store=store,
@@ -150,12 +155,32 @@ async def chroma_address(settings: Settings, stack: AsyncExitStack) -> Callable[
     return local
 
 
-async def llm_base_url(settings: Settings, stack: AsyncExitStack) -> str:
+async def llm_base_url(settings: Settings, demo: SharedServer | None, stack: AsyncExitStack) -> str:
     """The configured endpoint, or the demo model's, which is started or shared now."""
-    if settings.llm.base_url is not None:
+    if demo is None:
         return str(settings.llm.base_url)
     log.warning("demo_model", notice=DEMO_NOTICE)
-    return f"{await started('demo model', demo_model_server(settings.home), stack)}/v1"
+    return f"{await started('demo model', demo, stack)}/v1"
+
+
+@asynccontextmanager
+async def followed(server: SharedServer, upstream: Upstream) -> AsyncIterator[None]:
+    """While in use, a local model server that has died is replaced, and `upstream` told where the new one is."""
+
+    async def follow() -> None:
+        while True:
+            await asyncio.sleep(FOLLOW_S)
+            try:
+                upstream.move(f"{await asyncio.to_thread(server.ensure)}/v1")
+            except RagError as error:
+                log.warning("local_server_lost", problem=error.message)
+
+    task = asyncio.create_task(follow(), name="follow-local-server")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def llm_settings(settings: Settings) -> LlmSettings:

@@ -86,6 +86,12 @@ class Upstream:
         """The same endpoint over another session, such as one of another event loop."""
         return Upstream(session, self._base_url, self._settings, self._flush_interval_s)
 
+    def move(self, base_url: str) -> None:
+        """The endpoint is at another address from now on; streams that are open go on."""
+        if base_url.rstrip("/") != self._base_url:
+            self._base_url = base_url.rstrip("/")
+            self._served = None
+
     async def models(self) -> tuple[ServedModel, ...]:
         """What the endpoint lists. Raises UpstreamError."""
         timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S, connect=self._settings.connect_timeout_s)
