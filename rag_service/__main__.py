@@ -9,6 +9,7 @@ import ipaddress
 import math
 import os
 import signal
+import socket
 import sys
 
 import uvicorn
@@ -39,6 +40,7 @@ def main() -> None:
     try:
         settings = load_settings()
         require_guard(settings.server)
+        require_free_port(settings.server)
     except RagError as error:
         print(f"rag-service: {error.message}", file=sys.stderr)  # noqa: T201  the command line speaks to people
         raise SystemExit(2) from error
@@ -80,6 +82,20 @@ def require_guard(server: ServerSettings) -> None:
         f"RAG_SERVER__HOST is {server.host}, which others can reach, and no key is set. Set RAG_SERVER__API_KEY; or, where a"
         " proxy or a closed network guards the port, RAG_SERVER__ALLOW_OPEN=true."
     )
+
+
+def require_free_port(server: ServerSettings) -> None:
+    """Refuse a port that cannot be had now, and not after the models are loaded. Raises InvalidSettings."""
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as uvicorn does: a port just left is free
+        try:
+            probe.bind((server.host.strip("[]"), server.port))
+        except OSError as error:
+            raise InvalidSettings(
+                f"RAG_SERVER__HOST, RAG_SERVER__PORT: {server.host} port {server.port} cannot be listened on"
+                f" ({error.strerror}). Choose another, such as RAG_SERVER__PORT={server.port + 1}."
+            ) from error
 
 
 def is_loopback(host: str) -> bool:

@@ -6,6 +6,7 @@ a process behind, whatever ends it.
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -80,6 +81,11 @@ def service(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         console.print("      The demo model is a toy of 135M parameters; for real answers set RAG_LLM__BASE_URL.")
     else:
         step(1, f"Starting Chroma and the service; answers come from {settings.llm.base_url}")
+    if port_is_taken(settings):  # or the answers below would be another service's
+        port = settings.server.port
+        raise StartError(
+            f"Port {port} is taken by another program. Choose another one: RAG_SERVER__PORT={port + 1} make run"
+        )
     settings.home.mkdir(parents=True, exist_ok=True)
     with log_path(settings).open("wb") as log:
         # A session of its own: Ctrl-C reaches only this script, which then stops the service in order.
@@ -95,6 +101,11 @@ def service(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
 
 
+def port_is_taken(settings: Settings) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((settings.server.host, settings.server.port)) == 0
+
+
 def log_path(settings: Settings) -> Path:
     return settings.home / "service.log"
 
@@ -102,7 +113,7 @@ def log_path(settings: Settings) -> Path:
 def wait_until_ready(settings: Settings, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_LIMIT_S
     missing = "no answer yet"
-    with console.status("loading models"):
+    with console.status("loading models") as spinner:
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 tail = "\n".join(log_path(settings).read_text(errors="replace").splitlines()[-8:])
@@ -117,6 +128,8 @@ def wait_until_ready(settings: Settings, process: subprocess.Popen[bytes]) -> No
                 "; ".join(check["problem"] for check in content.get("checks", {}).values() if check["problem"])
                 or missing
             )
+            if content:
+                spinner.update(Text(missing))
             threading.Event().wait(0.25)
     raise StartError(f"The service is not ready after {START_LIMIT_S} s: {missing} (log: {log_path(settings)})")
 

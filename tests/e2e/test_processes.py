@@ -1,5 +1,6 @@
 """Starting: what a service needs, what it can wait for, and what it refuses."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from tests.e2e.corpus import LEAVE_QUESTION
 from tests.e2e.routes import ROUTES, SSE
 from tests.support.fake_vllm import FakeVllm
 from tests.support.service import clean_environment, free_port, service_process
+
+TRY_IT = Path(__file__).parents[2] / "scripts" / "try_it.py"
 
 
 def test_br_51_a_service_starts_before_its_model_and_outlives_it(home: Path) -> None:
@@ -86,3 +89,24 @@ def test_br_63_a_model_that_is_not_on_this_machine_is_told_in_one_line(tmp_path:
     assert "rag-service cannot start: The embedding model 'nobody/no-such-model'" in done.stderr
     assert "hf download nobody/no-such-model" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [((sys.executable, "-m", "rag_service"), 2), ((sys.executable, str(TRY_IT)), 1)],
+    ids=["rag-service", "make run"],
+)
+def test_a_port_that_is_taken_is_named_at_once(tmp_path: Path, command: tuple[str, ...], code: int) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        environment = clean_environment(tmp_path / "home", {"RAG_SERVER__PORT": str(port), "COLUMNS": "200"})
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+    told = done.stdout + done.stderr
+    assert done.returncode == code
+    assert f"RAG_SERVER__PORT={port + 1}" in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "home" / "run").exists(), "nothing was started"
