@@ -80,7 +80,7 @@ class ServerSettings(Section):
         1,
         ge=1,
         le=64,
-        description="Processes. Each loads its own embedding model (about 600 MB); one serves hundreds of streams.",
+        description="Processes. Each loads its own embedding model (about 600 MB). Raise it when one core is full.",
     )
     api_key: SecretStr | None = Field(
         None,
