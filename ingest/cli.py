@@ -1,29 +1,33 @@
-"""The command line of `rag-ingest`: the only place of the ingest side that prints, builds and exits.
+"""The command line of `rag-ingest`: where arguments become a run, and the only place that builds and exits.
 
-In: arguments and settings. Out: a progress bar and a summary on a terminal, JSON lines otherwise; exit codes:
-0 all good (skips included), 1 some file failed, 2 wrong usage or settings, 3 the index is not usable, 130 interrupted.
-Must not: decide anything about documents (pipeline.py does).
+In: arguments and settings. Out: what report.py and terminal.py write; exit codes (exits.py). Must not: decide anything
+about documents (pipeline.py does).
 """
 
 import sys
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
-from stat import S_ISREG
-from typing import Annotated, Any
+from typing import Annotated, BinaryIO
 
 import typer
 
+from ingest import cli_index
 from ingest.build import opened, opened_catalog
-from ingest.discover import canonical_uri
-from ingest.pipeline import Progress
-from ingest.report import JsonLines, Report, Terminal
+from ingest.discover import discover, is_missing
+from ingest.dry_run import opened_dry_run
+from ingest.exits import FAILED, INTERRUPTED, UNUSABLE, USAGE, exit_codes, interrupted
+from ingest.facts import Tally, facts
+from ingest.metadata import Metadata, parse_pairs
+from ingest.report import JsonLines, Report
+from ingest.runs import Options, Runs, tell, told
 from ingest.settings import IngestSettings, load_settings
-from rag_service.errors import EmbeddingsUnavailable, IndexUnusable, InvalidSettings, LocalServerFailed, RagError
-from rag_service.index.catalog import Catalog, DocumentRow
+from ingest.sources import Sources, sources_of
+from ingest.stopping import Stopping
+from ingest.targets import NotWanted, never_seen, select
+from ingest.terminal import Terminal
+from rag_service.errors import InvalidSettings
 
-FAILED, USAGE, UNUSABLE, INTERRUPTED = 1, 2, 3, 130
+__all__ = ["FAILED", "INTERRUPTED", "UNUSABLE", "USAGE", "app"]
 
 app = typer.Typer(
     name="rag-ingest",
@@ -33,44 +37,102 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_index.commands)
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="JSON lines, also on a terminal. The default where there is none.")
 ]
 Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for another run to end.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Tell only what failed (and, as JSON, the summary).")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell unchanged files, too.")]
+
+RUN_EXAMPLES = """Examples:
+
+rag-ingest run ./handbook ./faq.md
+
+rag-ingest run ./wiki --include '*.md' --exclude drafts/ --metadata team=hr
+
+rag-ingest run ./handbook --dry-run
+
+rag-ingest run ./handbook --watch
+
+rag-ingest run https://example.com/sitemap.xml
+
+pandoc notes.tex -t markdown | rag-ingest run - --name notes.md
+"""
 
 
-@app.command(epilog="Example: rag-ingest run ./handbook ./faq.md")
+@app.command(epilog=RUN_EXAMPLES)
 def run(
-    paths: Annotated[list[Path], typer.Argument(exists=True, metavar="PATH…", help="Files and folders.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH|URL…", help="Files, folders, web pages, sitemaps; - is standard input."),
+    ],
+    name: Annotated[str | None, typer.Option(help="What the document from standard input is called: notes.md.")] = None,
+    uri: Annotated[
+        str | None, typer.Option(help="Its address in the index, if not stdin:///NAME: upload:///NAME.", metavar="URI")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Its title for people, if that is not the name.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Stay, and run again for what changes in the given folders.")
+    ] = False,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB", help="Read only files like this, as in .gitignore: '*.md', 'docs/**'. Repeatable."
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Leave out files or folders like this. Repeatable. Deletes nothing."),
+    ] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="A field of every document, to filter by. Repeatable; give it at each run."
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Read files again that failed before as they are.")] = False,
     prune: Annotated[
         bool, typer.Option("--prune/--no-prune", help="Delete documents whose file vanished from a given folder.")
     ] = True,
-    yes: Annotated[bool, typer.Option("--yes", help="Let --prune act on a folder that is suddenly empty.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Let --prune act on a folder that is empty or not there.")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
     wait: Wait = 0.0,
 ) -> None:
-    """Bring the index up to date with files and folders. Unchanged files cost nothing; run it as often as you like."""
-    with exit_codes():
+    """Bring the index up to date with files, folders and web pages. Unchanged files cost nothing; run it as often as you like.
+
+    Below a folder, hidden names, node_modules, __pycache__ and what programs leave behind (~$…, *~, .swp, Thumbs.db, …) are
+    passed over, and what a .ragignore file says (written as .gitignore; a document that it rules out is deleted from the
+    index). NAME.meta.yaml, .meta.yml or .meta.json next to a file NAME holds fields of it to filter by.
+    """
+    with exit_codes(), Stopping() as stopping:
         settings = load_settings()
-        report = report_for(as_json)
-        counts: Counter[str] = Counter()
-        chunks = 0
-        with report, opened(settings, wait, report.note) as pipeline:
-            if settings.chunks.max_tokens > pipeline.model.max_tokens:
-                warn(
-                    f"RAG_CHUNKS__MAX_TOKENS is {settings.chunks.max_tokens}, but {settings.embeddings.model} reads no more"
-                    f" than {pipeline.model.max_tokens} tokens, so chunks have at most those."
-                )
-            for item in pipeline.run(paths, prune=prune, prune_empty=yes):
-                if isinstance(item, Progress):
-                    report.progress(item)
-                    continue
-                report.result(item)
-                counts[item.status] += 1
-                chunks += item.chunks
-            report.summary(summary(counts, chunks))
-        if counts["failed"]:
+        sources = sources_of(paths, name=name, uri=uri, title=title)
+        refuse_odd_mixtures(sources, watch=watch, dry_run=dry_run)
+        refuse_unknown(sources.paths, settings)
+        given = Metadata(parse_pairs(metadata or ()))
+        options = Options(include or (), exclude or (), given, retry, prune, prune_empty=yes, stream=standard_input)
+        options.selection()  # a wrong pattern is told before anything is made
+
+        def new_report() -> Report:
+            return report_for(as_json, quiet=quiet, verbose=verbose, planned=dry_run)
+
+        if dry_run:
+            tell_plan(settings, sources, options, new_report())
+            return
+        runs = Runs(settings, sources, options, new_report, stopping)
+        if watch:
+            if not runs.watch(wait):
+                raise interrupted()
+            return
+        tally = runs.once(wait)
+        if stopping.asked():
+            raise interrupted()
+        if tally.failed:
             raise typer.Exit(FAILED)
 
 
@@ -83,106 +145,58 @@ def status(as_json: AsJson = False) -> None:
             report_for(as_json).status(facts(catalog, settings))
 
 
-@app.command(epilog="Example: rag-ingest delete ./handbook/old.md")
+@app.command(epilog="Examples: rag-ingest delete ./handbook/old.md; rag-ingest delete https://example.com/docs/")
 def delete(
-    targets: Annotated[list[str], typer.Argument(metavar="PATH|URI|ID…", help="Files, folders, URIs or document ids.")],
+    targets: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH|URI|ID…", help="Files, folders, URIs or their beginnings, document ids."),
+    ],
+    quiet: Quiet = False,
     as_json: AsJson = False,
     wait: Wait = 0.0,
 ) -> None:
     """Take documents out of the index. The files themselves stay as they are."""
     with exit_codes():
         settings = load_settings()
-        report = report_for(as_json)
+        report, tally = report_for(as_json, quiet=quiet), Tally()
         with report, opened(settings, wait, report.note) as pipeline:
-            chosen = select(pipeline.catalog.documents(settings.collection), targets)
+            chosen = select(pipeline.catalog, settings.collection, targets)
             pipeline.open()
-            for document in chosen:
-                report.result(pipeline.delete(document))
+            tell(map(pipeline.delete, chosen), report, tally)
             pipeline.sweep()
-            report.summary(summary(Counter(deleted=len(chosen)), 0))
+            report.summary(tally.summary())
 
 
-def select(documents: list[DocumentRow], targets: list[str]) -> list[DocumentRow]:
-    """The documents that the targets name. A target that names none is refused, before anything is deleted."""
-    chosen: dict[str, DocumentRow] = {}
-    for target in targets:
-        if not target.strip():
-            raise InvalidSettings("A target is blank (an unset variable?). Nothing was deleted.")
-        uri = target if "://" in target else canonical_uri(Path(target))
-        found = [
-            document
-            for document in documents
-            if target == document.id or document.uri == uri or document.uri.startswith(uri.rstrip("/") + "/")
-        ]
-        if not found:
-            raise InvalidSettings(
-                f"{target}: no document of that path, URI or id is in the index. Nothing was deleted; `rag-ingest status"
-                " --json` lists what there is."
-            )
-        chosen.update((document.id, document) for document in found)
-    return list(chosen.values())
+def refuse_unknown(paths: Sequence[Path], settings: IngestSettings) -> None:
+    """A path that is not there must at least have been: its documents may be meant to go."""
+    for path in never_seen(paths, settings.catalog_path, settings.collection):
+        raise typer.BadParameter(f"Path '{path}' does not exist.", param_hint="'PATH…'")
 
 
-def summary(counts: Counter[str], chunks: int) -> dict[str, int]:
-    return {name: counts[name] for name in ("indexed", "unchanged", "skipped", "failed", "deleted")} | {
-        "chunks": chunks
-    }
+def refuse_odd_mixtures(sources: Sources, *, watch: bool, dry_run: bool) -> None:
+    if dry_run and (sources.addresses or sources.stdin):
+        raise InvalidSettings("--dry-run looks at files and folders only: leave out addresses and -.")
+    if watch and (not sources.paths or sources.stdin):
+        raise InvalidSettings("--watch follows files and folders: give at least one, and no - with it.")
 
 
-def facts(catalog: Catalog, settings: IngestSettings) -> dict[str, Any]:
-    """What `status` tells. Sizes in bytes."""
-    counts = catalog.counts(settings.collection)
-    fingerprint = catalog.fingerprint(settings.collection)
-    return {
-        "collection": settings.collection,
-        "home": str(settings.home),
-        "documents": counts.documents,
-        "versions": counts.versions,
-        "chunks": counts.chunks,
-        "bytes": bytes_below(settings.home),
-        "embedding_model": fingerprint.model if fingerprint else None,
-        "fingerprint": fingerprint.id if fingerprint else None,
-        "last_run": catalog.last_run(settings.collection),
-        "problems": [
-            {"uri": uri, "status": kind, "reason": reason}
-            for uri, kind, reason in catalog.problems(settings.collection)
-        ],
-        "uris": [document.uri for document in catalog.documents(settings.collection)],
-    }
+def tell_plan(settings: IngestSettings, sources: Sources, options: Options, report: Report) -> None:
+    selection, tally = options.selection(), Tally()
+    there = [path for path in sources.paths if not is_missing(path)]
+    items = told(options.given.checked(discover(there, settings.catalog_path.parent, selection)), report)
+    rules = {"prune": options.prune, "prune_empty": options.prune_empty}
+    with report, opened_dry_run(settings, given=options.given, retry=options.retry) as plan:
+        tell(plan.run(sources.paths, items, **rules, unwanted=NotWanted(selection)), report, tally)
+        report.summary(tally.summary(selection.ignored, {"bytes": plan.bytes, "dry_run": True}))
 
 
-def bytes_below(folder: Path) -> int:
-    """Bytes of all files; those that come and go meanwhile (SQLite's logs) may be missed."""
-    total = 0
-    for file in folder.rglob("*"):
-        with suppress(OSError):
-            status = file.lstat()
-            total += status.st_size if S_ISREG(status.st_mode) else 0
-    return total
+def standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        raise InvalidSettings("-: there is no standard input.")
+    return sys.stdin.buffer
 
 
-def report_for(as_json: bool) -> Report:
-    return JsonLines(sys.stdout, sys.stderr) if as_json or not sys.stdout.isatty() else Terminal()
-
-
-@contextmanager
-def exit_codes() -> Iterator[None]:
-    """One place that turns errors into a line on standard error and an exit code."""
-    try:
-        yield
-    except InvalidSettings as error:
-        raise fail(error, USAGE) from error
-    except (IndexUnusable, EmbeddingsUnavailable, LocalServerFailed) as error:
-        raise fail(error, UNUSABLE) from error
-    except KeyboardInterrupt as error:
-        print("Interrupted. What was indexed stays; the next run goes on from here.", file=sys.stderr)  # noqa: T201
-        raise typer.Exit(INTERRUPTED) from error
-
-
-def fail(error: RagError, code: int) -> typer.Exit:
-    warn(error.message)
-    return typer.Exit(code)
-
-
-def warn(message: str) -> None:
-    print(f"rag-ingest: {message}", file=sys.stderr)  # noqa: T201  the command line speaks to people
+def report_for(as_json: bool, *, quiet: bool = False, verbose: bool = False, planned: bool = False) -> Report:
+    if as_json or not sys.stdout.isatty():
+        return JsonLines(sys.stdout, sys.stderr, quiet=quiet)
+    return Terminal(quiet=quiet, verbose=verbose, planned=planned)

@@ -1,7 +1,10 @@
-"""The ingest path on one page: discover, load, chunk, embed, commit; one result for each file.
+"""The ingest path on one page: scan, load and cut, embed, commit; one result for each file.
 
-In: paths, and the parts built by the command line. Out: `Progress` and `FileResult` values, as they come.
-Must not: print, read settings, or stop for one bad file.
+In: files as they are found, and the parts built by the command line. Out: `Progress` and `FileResult` values, as they
+come. Must not: print, read settings, or stop for one bad file.
+
+Stages overlap: processes load and cut (parsers/pool.py), one thread embeds and one writes vectors (embedding_stage.py),
+and this thread, the only one that touches the catalog, decides and commits. What is under way is bounded (under_way.py).
 
 The commit protocol of one document (nothing is lost or doubled, whatever is killed when):
   1. note the new version as loose, then write its vectors into Chroma;
@@ -11,211 +14,253 @@ A killed run leaves loose versions behind: the next one reuses the vectors that 
 deletes the rest. Retrieval takes only what is live in the catalog, so none of this is ever visible.
 """
 
+import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
-from ingest.chunker import Chunker
-from ingest.discover import Found, Refused, content_hash, discover, has_vanished, title_of
-from ingest.documents import LoadedDocument, fingerprint_for, load, normalise_text, unsupported
-from rag_service.errors import LoadFailed, UnsupportedType
-from rag_service.index.catalog import DocumentRow
-from rag_service.index.catalog_writer import CatalogWriter, now
-from rag_service.index.chunks import Chunk, document_id, version_id
-from rag_service.index.embeddings import EmbeddingModel
+from ingest.discover import Found, Refused, discover, has_vanished, is_missing
+from ingest.documents import normalise_text
+from ingest.embedding_stage import EMBED_AT_ONCE, EmbeddingStage
+from ingest.maintenance.rebuild import drop_replaced
+from ingest.maintenance.restore import restore
+from ingest.parsing import Parsed
+from ingest.prune import Kept, Roots, Unwanted, below, gone_below, no_document_is, unwanted_below
+from ingest.refusals import explained, may_pass
+from ingest.results import FileResult, FileStatus, Progress
+from ingest.scan import Scan, Target
+from ingest.structure import making_of
+from ingest.under_way import Job, Loaded, Parsers, UnderWay
+from rag_service.errors import LoadFailed
+from rag_service.index.catalog_writer import CatalogWriter
+from rag_service.index.embeddings import Embedder
+from rag_service.index.rows import DocumentRow
 from rag_service.index.vector_store import VectorStore
 
-FileStatus = Literal["indexed", "unchanged", "skipped", "failed", "deleted"]
-
-EMBED_AT_ONCE = 256  # chunks between two progress reports; vectors are in Chroma before the next are made
+Outcome = Progress | FileResult
 
 
-@dataclass(frozen=True, slots=True)
-class FileResult:
-    """What became of one file. `reason` is for people; `chunks` counts those made in this run; `seconds` of wall time."""
-
-    uri: str
-    status: FileStatus
-    reason: str | None = None
-    chunks: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """So many of a file's chunks are embedded and stored."""
-
-    uri: str
-    done: int
-    total: int
+def never() -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The parts, built in one place and passed in. The caller holds the writer's lock."""
+    """The parts, built in one place and passed in. The caller holds the writer's lock.
+
+    `stop` is asked between files: once it says so, documents whose vectors are being made are finished, and no other is.
+    """
 
     collection: str
     catalog: CatalogWriter
     store: VectorStore
-    model: EmbeddingModel
-    chunker: Chunker
+    model: Embedder
+    parsers: Parsers
+    scan: Scan
+    batch: int = EMBED_AT_ONCE
+    stop: Callable[[], bool] = never
 
     def run(
-        self, paths: Sequence[Path], *, prune: bool = True, prune_empty: bool = False
-    ) -> Iterator[Progress | FileResult]:
+        self,
+        paths: Sequence[Path],
+        *,
+        items: Iterable[Found | Refused | FileResult] | None = None,
+        prune: bool = True,
+        prune_empty: bool = False,
+        unwanted: Unwanted = no_document_is,
+    ) -> Iterator[Outcome]:
         """Bring the index up to date with `paths`. Raises IndexUnusable when the index itself fails.
 
-        With `prune`, documents whose file has vanished from below a given folder are deleted; a folder in which no file is
-        left at all deletes nothing (an unmounted share looks like that) unless `prune_empty`.
+        `items` are what was found there and elsewhere; without them, everything below `paths`. With `prune`, documents whose
+        file has vanished from below a given folder are deleted; a folder that is missing, or in which no file is left at all,
+        deletes nothing (an unmounted share looks like that) unless `prune_empty`. Those that are `unwanted` there go too.
         """
         self.open()
-        kept: set[str] = set()
-        for item in discover(paths, leave_out=self.catalog.path.parent):
-            kept.add(item.uri)
-            if isinstance(item, Refused):
-                yield self._refuse(item.uri, item.status, item.reason)
-            else:
-                yield from self._timed(item)
-        if prune:
-            yield from self._prune(paths, kept, prune_empty)
+        self.store.remake_if_damaged(self.collection)  # `_restore` fills it
+        roots = Roots(path.resolve() for path in paths if path.is_dir() or is_missing(path))
+        there = [path for path in paths if not is_missing(path)]
+        found = discover(there, leave_out=self.catalog.path.parent) if items is None else items
+        yield from self._take_in(found, roots)
+        self.scan.flush()
+        if prune and not self.stop():
+            yield from self._prune(roots, unwanted, sure=prune_empty)
         self.sweep()
-        yield from self._restore()
-        self.catalog.finish_run(self.collection)
+        if not self.stop():
+            yield from self._restore()
+        if not self.stop():
+            self.catalog.finish_run(self.collection)
 
     def open(self) -> None:
         """Make the collection in both stores, or check that it is ours. Raises FingerprintMismatch, IndexUnusable."""
         self.catalog.open_collection(self.collection, self.model.fingerprint)
-        self.store.open_collection(self.collection, self.catalog.identity)
+        self.store.open_collection(self.collection, self.catalog.place(self.collection))
 
-    def delete(self, document: DocumentRow) -> FileResult:
+    def delete(self, document: DocumentRow, reason: str | None = None) -> FileResult:
         """Take one document out of the index, vectors and all."""
         self._forget_vectors(self.catalog.delete(document))
         self.catalog.clear_problem(self.collection, document.uri)
-        return FileResult(document.uri, "deleted")
+        return FileResult(document.uri, "deleted", reason)
 
     def sweep(self) -> None:
         """Delete what is not live for good: vectors that killed runs and half-done deletions left, words of deleted texts."""
         for version in self.catalog.loose_versions(self.collection):
             self._forget_vectors(version)
+        drop_replaced(self.store, self.collection, self.catalog.place(self.collection))
         self.catalog.scrub(self.collection)
 
-    # -- one file
+    # -- files, one after the other, many at a time
 
-    def _timed(self, found: Found) -> Iterator[Progress | FileResult]:
-        started = time.monotonic()
-        for item in self._file(found):
-            yield item if isinstance(item, Progress) else replace(item, seconds=round(time.monotonic() - started, 3))
+    def _take_in(self, found: Iterable[Found | Refused | FileResult], roots: Roots) -> Iterator[Outcome]:
+        half_written = set(self.catalog.loose_versions(self.collection))
+        with self._under_way() as work:
+            for item in found:
+                if self.stop():
+                    work.give_up_waiting()
+                    break
+                roots.saw(item.uri)
+                outcome = self._look(item)
+                if isinstance(outcome, FileResult):
+                    if isinstance(item, Found):
+                        item.discard()
+                    yield outcome
+                else:
+                    while not work.has_room_for(outcome):
+                        yield from self._advance(work, half_written, wait=True)
+                    yield from self._begin(work, outcome)
+                yield from self._advance(work, half_written, wait=False)
+            while len(work):
+                if self.stop():
+                    work.give_up_waiting()
+                yield from self._advance(work, half_written, wait=True)
 
-    def _file(self, found: Found) -> Iterator[Progress | FileResult]:
+    def _under_way(self) -> UnderWay:
+        events: queue.Queue[object] = queue.Queue()
+        stage = EmbeddingStage(self.collection, self.model, self.store, events, self.batch)
+        return UnderWay(self.parsers, stage, events)
+
+    def _look(self, item: Found | Refused | FileResult) -> FileResult | Target:
+        """What is known of a file without loading it: most often, that it is unchanged."""
+        if isinstance(item, FileResult):
+            return item
+        if isinstance(item, Refused):
+            return self._refuse(item.uri, item.status, item.reason)
         try:
-            loader = fingerprint_for(found.path)
-            if loader is None:
-                raise unsupported(found.path)
-            content = content_hash(found.path)
-            document = self._document(
-                found, content, version_id(content, loader, self.chunker.fingerprint, self.model.fingerprint.id)
-            )
-            current = self.catalog.document_at(self.collection, found.uri)
-            if current is not None and current.version == document.version:
-                self.catalog.clear_problem(self.collection, found.uri)
-                yield FileResult(found.uri, "unchanged")
-            elif self.catalog.version_is_live(self.collection, document.version):
-                yield self._share(document)
+            target = self.scan.look(item)
+        except (LoadFailed, OSError) as error:
+            return self._refuse(item.uri, *explained(error))
+        if isinstance(target, Target) and target.known:
+            return self._share(target)
+        return target
+
+    def _begin(self, work: UnderWay, target: Target) -> Iterator[FileResult]:
+        if self.catalog.version_is_live(self.collection, target.document.version):  # committed while this one waited
+            yield self._share(target)
+        else:
+            work.begin(target)
+
+    def _advance(self, work: UnderWay, half_written: set[str], *, wait: bool) -> Iterator[Outcome]:
+        """Whatever has been read goes to the model, whatever has its vectors is committed."""
+        loaded = work.next(wait=wait)
+        good: list[tuple[Job, Parsed]] = []
+        for item in loaded:
+            if isinstance(item.outcome, Parsed) and item.outcome.chunks:
+                good.append((item.job, item.outcome))
             else:
-                yield from self._index(found, document)
-        except UnsupportedType as error:
-            yield self._refuse(found.uri, "skipped", error.message)
-        except LoadFailed as error:
-            yield self._refuse(found.uri, "failed", error.message)
-        except FileNotFoundError:
-            yield self._refuse(found.uri, "failed", "it vanished during the run")
-        except OSError as error:
-            yield self._refuse(found.uri, "failed", f"unreadable: {error.strerror or error}")
+                work.drop(item.job)
+                yield from self._told(item)
+        if good:
+            with self.catalog.transaction():
+                for job, _ in good:
+                    self.catalog.begin(self.collection, job.version)
+        for job, parsed in good:
+            job.parsed = parsed
+            there = self.store.ids_of(self.collection, job.version) if job.version in half_written else set()
+            work.embed(job, [chunk for chunk in parsed.chunks if chunk.id not in there])
+        if stored := work.take_stored():
+            yield stored
+        if ready := work.take_ready():
+            for job in ready:
+                work.drop(job)
+            yield from self._commit(ready)
 
-    def _document(self, found: Found, content: str, version: str) -> DocumentRow:
-        """The row as it will be committed. A moved file keeps the id it had, so links to it stay good."""
-        return DocumentRow(
-            id=self._id_for(found.uri, content),
-            collection=self.collection,
-            uri=found.uri,
-            title=title_of(found.path.name),
-            media_type="",  # known once it is loaded
-            size=found.size,
-            content_hash=content,
-            version=version,
-            metadata={},
-            indexed_at=now(),
+    def _commit(self, ready: Sequence[Job]) -> list[FileResult]:
+        """Steps 2 and 3, for all that is ready together."""
+        results: list[FileResult] = []
+        replaced: list[str | None] = []
+        with self.catalog.transaction():
+            for job in ready:
+                assert job.parsed is not None  # noqa: S101  it has its vectors, so it was read
+                result, old = self._make_live(job.target, job.parsed, job.made)
+                results.append(result)
+                replaced.append(old)
+        for version in replaced:
+            self._forget_vectors(version)
+        for job in ready:
+            job.target.found.discard()
+            results.extend(self._share(copy) for copy in job.copies)
+        return results
+
+    def _make_live(self, target: Target, parsed: Parsed, made: int) -> tuple[FileResult, str | None]:
+        loaded, uri = parsed.document, target.found.uri
+        status = self._status_of(uri)
+        document = replace(
+            target.document,
+            id=self.scan.id_for(uri, target.document.content_hash),
+            media_type=loaded.media_type,
+            metadata={**loaded.metadata, **target.document.given},
         )
+        making = making_of(loaded, target.recipe)
+        replaced = self.catalog.commit(document, loaded.text, loaded.pages, loaded.notes, parsed.chunks, making)
+        self.catalog.clear_problem(self.collection, uri)
+        seconds = round(time.monotonic() - target.started, 3)
+        notes = [*filter(None, [target.anew]), *loaded.notes]
+        return FileResult(uri, status, "; ".join(notes) or None, made, seconds), replaced
 
-    def _id_for(self, uri: str, content: str) -> str:
-        current = self.catalog.document_at(self.collection, uri)
-        if current is not None:
-            return current.id
-        for twin in self.catalog.documents_with_content(self.collection, content):
-            if has_vanished(twin.uri):
-                return twin.id  # same content, and the old place is empty: this file was moved here
-        salt = 0
-        while self.catalog.has_document(document_id(self.collection, uri, salt)):
-            salt += 1  # the id belongs to a document that was moved away from this very place
-        return document_id(self.collection, uri, salt)
-
-    def _share(self, document: DocumentRow) -> FileResult:
-        """A copy or a moved file: its content is indexed already, so nothing is loaded or embedded."""
-        twins = self.catalog.documents_with_content(self.collection, document.content_hash)
-        twin = next(twin for twin in twins if twin.version == document.version)
-        document = replace(document, media_type=twin.media_type, metadata=twin.metadata)
+    def _share(self, target: Target) -> FileResult:
+        """A copy, a moved file, or other metadata: its content is indexed already, so nothing is loaded or embedded."""
+        uri, version = target.found.uri, target.document.version
+        status = self._status_of(uri)
+        twins = self.catalog.documents_with_content(self.collection, target.document.content_hash)
+        media_type = next(twin.media_type for twin in twins if twin.version == version)
+        made = self.catalog.making(self.collection, version)
+        document = replace(
+            target.document,
+            id=self.scan.id_for(uri, target.document.content_hash),
+            media_type=media_type,
+            metadata={**made.metadata, **target.document.given},
+        )
         self._forget_vectors(self.catalog.share(document))
-        self.catalog.clear_problem(self.collection, document.uri)
-        return FileResult(document.uri, "indexed", "same content as an indexed document; nothing embedded")
+        self.catalog.clear_problem(self.collection, uri)
+        target.found.discard()
+        return FileResult(uri, status, "same content as an indexed document; nothing embedded")
 
-    def _index(self, found: Found, document: DocumentRow) -> Iterator[Progress | FileResult]:
-        loaded = load(found.path)
-        if content_hash(found.path) != document.content_hash:
-            raise LoadFailed("it changed while it was read; run again")
-        notes = "; ".join(loaded.notes) or None
-        if not loaded.text.strip():
-            yield self._skip_empty(document, notes)
-            return
-        chunks = self.chunker.chunks(
-            loaded.text, document.version, pages=loaded.pages, headings=loaded.headings, atoms=loaded.atoms
-        )
-        self.catalog.begin(self.collection, document.version)
-        yield from self._write_vectors(document.uri, document.version, chunks)
-        self._commit(document, loaded, chunks)
-        yield FileResult(document.uri, "indexed", notes, len(chunks))
+    def _status_of(self, uri: str) -> FileStatus:
+        return "indexed" if self.catalog.document_at(self.collection, uri) is None else "updated"
 
-    def _write_vectors(self, uri: str, version: str, chunks: Sequence[Chunk]) -> Iterator[Progress]:
-        """Embed and store what is not stored yet (step 1)."""
-        stored = self.store.ids_of(self.collection, version)
-        missing = [chunk for chunk in chunks if chunk.id not in stored]
-        for first in range(0, len(missing), EMBED_AT_ONCE):
-            part = missing[first : first + EMBED_AT_ONCE]
-            vectors = self.model.embed([chunk.embedded_text for chunk in part])
-            self.store.upsert(self.collection, version, [chunk.id for chunk in part], vectors)
-            yield Progress(uri, len(chunks) - len(missing) + first + len(part), len(chunks))
+    def _told(self, item: Loaded) -> Iterator[FileResult]:
+        """A file that could not be read, or has nothing to read; the same for its copies."""
+        for target in (item.job.target, *item.job.copies):
+            if isinstance(item.outcome, Parsed):
+                yield self._skip_empty(target, "; ".join(item.outcome.document.notes))
+            else:
+                attempt = None if may_pass(item.outcome) else target.attempt
+                yield self._refuse(target.found.uri, *explained(item.outcome), attempt)
+            target.found.discard()
 
-    def _commit(self, document: DocumentRow, loaded: LoadedDocument, chunks: Sequence[Chunk]) -> None:
-        """Steps 2 and 3."""
-        live = replace(document, metadata=loaded.metadata, media_type=loaded.media_type)
-        replaced = self.catalog.commit(live, loaded.text, loaded.pages, loaded.notes, chunks)
-        self._forget_vectors(replaced)
-        self.catalog.clear_problem(self.collection, document.uri)
-
-    def _skip_empty(self, document: DocumentRow, notes: str | None) -> FileResult:
+    def _skip_empty(self, target: Target, notes: str) -> FileResult:
         """Nothing to index. An earlier version with text must not go on answering for a file that is empty now."""
         reason = notes or "it has no text"
-        earlier = self.catalog.document_at(self.collection, document.uri)
+        earlier = self.catalog.document_at(self.collection, target.found.uri)
         if earlier is not None:
             self.delete(earlier)
             reason += "; its earlier version was removed"
-        return self._refuse(document.uri, "skipped", reason)
+        return self._refuse(target.found.uri, "skipped", reason, target.attempt)
 
-    def _refuse(self, uri: str, status: FileStatus, reason: str) -> FileResult:
+    def _refuse(self, uri: str, status: FileStatus, reason: str, attempt: str | None = None) -> FileResult:
         """A file that is not taken keeps the version it has, if any: a broken save must not take an answer away."""
         reason = normalise_text(reason)  # a parser's message may hold what neither SQLite nor a terminal takes
-        self.catalog.note_problem(self.collection, uri, status, reason)
+        self.catalog.note_problem(self.collection, uri, status, reason, attempt)
         return FileResult(uri, status, reason)
 
     def _forget_vectors(self, version: str | None) -> None:
@@ -225,41 +270,21 @@ class Pipeline:
 
     # -- what has vanished
 
-    def _restore(self) -> Iterator[Progress | FileResult]:
-        """Make anew the vectors of live chunks that Chroma has lost: its folder was deleted, or put back from a backup."""
-        if self.store.count(self.collection) >= self.catalog.counts(self.collection).chunks:
-            return
-        restored: set[str] = set()
-        for document in self.catalog.documents(self.collection):
-            if document.version in restored:
-                continue
-            restored.add(document.version)
-            chunks = self.catalog.chunks_of(self.collection, document.version)
-            missing = 0
-            for progress in self._write_vectors(document.uri, document.version, chunks):
-                missing += 1
-                yield progress
-            if missing:
-                yield FileResult(document.uri, "indexed", "Chroma had lost its vectors; made anew", len(chunks))
+    def _prune(self, roots: Roots, unwanted: Unwanted, *, sure: bool) -> Iterator[FileResult]:
+        for root, is_alive in roots.seen.items():
+            for item in gone_below(root, self.catalog, self.collection, is_alive=is_alive, sure=sure):
+                if isinstance(item, Kept):
+                    yield FileResult(item.uri, item.status, item.reason)
+                else:
+                    yield self.delete(item)
+            for document, reason in unwanted_below(root, self.catalog, self.collection, unwanted):
+                yield self.delete(document, reason)
+            for problem in self.catalog.problems(self.collection):
+                is_there = problem.uri.startswith(below(root))
+                if is_there and (has_vanished(problem.uri) or unwanted(root, problem.uri)):
+                    self.catalog.clear_problem(self.collection, problem.uri)
 
-    def _prune(self, paths: Sequence[Path], kept: set[str], prune_empty: bool) -> Iterator[FileResult]:
-        for root in [path.resolve() for path in paths if path.is_dir()]:
-            prefix = root.as_uri().rstrip("/") + "/"
-            gone = [
-                document
-                for document in self.catalog.documents(self.collection)
-                if document.uri.startswith(prefix) and document.uri not in kept and has_vanished(document.uri)
-            ]
-            if gone and not prune_empty and not any(uri.startswith(prefix) for uri in kept):
-                yield FileResult(
-                    root.as_uri(),
-                    "skipped",
-                    f"the folder is empty now; its {len(gone)} documents stay in the index. If they are really gone, run with"
-                    " --yes",
-                )
-                continue
-            for document in gone:
-                yield self.delete(document)
-            for uri, _, _ in self.catalog.problems(self.collection):
-                if uri.startswith(prefix) and uri not in kept and has_vanished(uri):
-                    self.catalog.clear_problem(self.collection, uri)
+    def _restore(self) -> Iterator[Outcome]:
+        """Make anew the vectors of live chunks that Chroma has lost: its folder was deleted, or put back from a backup."""
+        if self.store.count(self.collection) < self.catalog.counts(self.collection).chunks:
+            yield from restore(self.collection, self.catalog, self.store, self.model, self.batch)

@@ -1,24 +1,23 @@
-"""How an ingest run is told: a progress bar and a table for people, JSON lines for programs.
+"""How an ingest run is told to programs: JSON lines. For people there is terminal.py.
 
 In: `Progress`, `FileResult`, summaries. Out: text on a stream. Must not: decide anything.
 """
 
 import json
+import os
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
-from rich.table import Table
-from rich.text import Text
+from ingest.discover import Found
+from ingest.results import FileResult, Progress
 
-from ingest.discover import STEERING, path_of, title_of
-from ingest.pipeline import FileResult, Progress
+STOPPING = "Stopping after the files in hand; Ctrl-C again stops at once."
 
 
 class Report(Protocol):
     """What the command line needs of either form."""
+
+    counts_first: bool
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -27,18 +26,31 @@ class Report(Protocol):
     def note(self, holder: str) -> None:
         """Another run, `holder`, has the lock; this one waits."""
 
+    def expect(self, files: int, size: int) -> None:
+        """So many files with so many bytes are going to be found, if nothing changes. Asked for by `counts_first`."""
+
+    def found(self, item: Found) -> None:
+        """A file whose result is going to come."""
+
     def progress(self, item: Progress) -> None: ...
     def result(self, item: FileResult) -> None: ...
+    def stopping(self) -> None:
+        """The first Ctrl-C came. Called inside a signal's handler: nothing that is in the midst of writing may be used."""
+
     def summary(self, numbers: dict[str, int]) -> None: ...
     def status(self, facts: dict[str, Any]) -> None: ...
 
 
 class JsonLines:
-    """One JSON object a line; each is flushed, so that a reader follows along. `notes` takes what is no result."""
+    """One JSON object a line; each is flushed, so that a reader follows along. `notes` takes what is no result. With
+    `quiet`, files that are not in order are all that is told before the summary."""
 
-    def __init__(self, stream: TextIO, notes: TextIO) -> None:
+    counts_first = False
+
+    def __init__(self, stream: TextIO, notes: TextIO, *, quiet: bool = False) -> None:
         self._stream = stream
         self._notes = notes
+        self._quiet = quiet
 
     def __enter__(self) -> Self:
         return self
@@ -52,12 +64,23 @@ class JsonLines:
         self._notes.write(f"{waiting_for(holder)}\n")
         self._notes.flush()
 
+    def expect(self, files: int, size: int) -> None:
+        """Programs need no bar."""
+
+    def found(self, item: Found) -> None:
+        """Programs wait for the result."""
+
     def progress(self, item: Progress) -> None:
         """Programs count results; they need no bar."""
 
     def result(self, item: FileResult) -> None:
+        if self._quiet and item.status != "failed":
+            return
         reason = {} if item.reason is None else {"reason": item.reason}
         self._write({"uri": item.uri, "status": item.status, **reason, "chunks": item.chunks, "seconds": item.seconds})
+
+    def stopping(self) -> None:
+        os.write(self._notes.fileno(), f"{STOPPING}\n".encode())  # below Python's buffers, which may be in use
 
     def summary(self, numbers: dict[str, int]) -> None:
         self._write({"summary": numbers})
@@ -68,88 +91,6 @@ class JsonLines:
     def _write(self, line: dict[str, Any]) -> None:
         self._stream.write(json.dumps(line) + "\n")  # ASCII, which every stream's encoding can hold
         self._stream.flush()
-
-
-class Terminal:
-    """A bar with the file in hand, a line for each file that changed something, and a table of what was not taken."""
-
-    def __init__(self) -> None:
-        self._console = Console(highlight=False)
-        self._bar = Bar(
-            TextColumn("{task.description}", markup=False),  # a file name may hold brackets
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("chunks"),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-        )
-        self._task = self._bar.add_task("Looking for documents", total=None)
-        self._refused: list[FileResult] = []
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def note(self, holder: str) -> None:
-        self._console.print(waiting_for(holder))
-
-    def progress(self, item: Progress) -> None:
-        self._bar.update(self._task, description=name_of(item.uri), completed=item.done, total=item.total)
-
-    def result(self, item: FileResult) -> None:
-        if item.status in ("skipped", "failed"):
-            self._refused.append(item)
-        elif item.status != "unchanged":
-            mark, style = ("+", "green") if item.status == "indexed" else ("-", "yellow")
-            reason = f"  ({one_line(item.reason)})" if item.reason else ""
-            line = Text(f"{mark} {name_of(item.uri)}", style=style)
-            line.append(f"  {item.chunks} chunks, {item.seconds:.1f} s{reason}", style="dim")
-            self._console.print(line)
-
-    def summary(self, numbers: dict[str, int]) -> None:
-        self._bar.stop()
-        if self._refused:
-            table = Table("", "file", "reason", title="Not in the index", title_justify="left", box=None)
-            for item in self._refused:
-                table.add_row(item.status, Text(name_of(item.uri)), Text(one_line(item.reason or "")))
-            self._console.print(table)
-        told = ", ".join(f"{count} {name}" for name, count in numbers.items() if count and name != "chunks")
-        self._console.print(f"{told or 'Nothing to do'}; {numbers['chunks']} new chunks.")
-
-    def status(self, facts: dict[str, Any]) -> None:
-        table = Table.grid(padding=(0, 2))
-        shown = {
-            "collection": facts["collection"],
-            "folder": facts["home"],
-            "documents": facts["documents"],
-            "chunks": facts["chunks"],
-            "size": f"{facts['bytes'] / 1e6:.1f} MB",
-            "embedding model": facts["embedding_model"] or "none yet",
-            "last run": facts["last_run"] or "none yet",
-        }
-        for name, value in shown.items():
-            table.add_row(Text(name, style="dim"), Text(str(value)))
-        self._console.print(table)
-        for problem in facts["problems"]:
-            self._console.print(
-                Text(f"{problem['status']}: {name_of(problem['uri'])}: {one_line(problem['reason'])}", style="yellow")
-            )
-
-
-def name_of(uri: str) -> str:
-    """The last part of a URI, as people know the file."""
-    return title_of(path_of(uri).name) or uri
-
-
-def one_line(text: str) -> str:
-    """A reason may quote a file, and must not steer the terminal."""
-    return STEERING.sub("\ufffd", " ".join(text.split()))
 
 
 def waiting_for(holder: str) -> str:

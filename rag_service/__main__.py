@@ -8,19 +8,26 @@ import argparse
 import ipaddress
 import math
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
 
 from rag_service.app import create_app
 from rag_service.errors import InvalidSettings, RagError
 from rag_service.settings import ServerSettings, Settings, load_settings
-from rag_service.telemetry import configure_logging
+from rag_service.telemetry import Observed, configure_logging, join_workers, start_tracing
+from rag_service.telemetry.tracing import require_exporter
 
 KEEP_ALIVE_S = 30
+WORKERS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client looks at it when it is imported
+OTLP_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 def main() -> None:
@@ -41,11 +48,14 @@ def main() -> None:
         settings = load_settings()
         require_guard(settings.server)
         require_free_port(settings.server)
+        if wants_traces(settings):
+            require_exporter()
     except RagError as error:
         print(f"rag-service: {error.message}", file=sys.stderr)  # noqa: T201  the command line speaks to people
         raise SystemExit(2) from error
     configure_logging(settings.server)
-    serve(settings)
+    with folder_for(settings.server.workers):
+        serve(settings)
 
 
 def serve(settings: Settings) -> None:
@@ -67,11 +77,35 @@ def serve(settings: Settings) -> None:
     )
 
 
-def app_from_environment() -> FastAPI:
+@contextmanager
+def folder_for(workers: int) -> Iterator[None]:
+    """While in use, several workers have a folder in which they put their metrics together."""
+    if workers == 1:
+        yield
+        return
+    folder = tempfile.mkdtemp(prefix="rag-service-metrics-")
+    os.environ[WORKERS_FOLDER] = folder
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def app_from_environment() -> Observed:
     """What each uvicorn worker runs."""
     settings = load_settings()
     configure_logging(settings.server)
-    return create_app(settings)
+    if folder := os.environ.get(WORKERS_FOLDER):
+        join_workers(Path(folder))
+    if wants_traces(settings):
+        endpoint = settings.telemetry.otlp_endpoint
+        start_tracing(None if endpoint is None else str(endpoint))
+    app = create_app(settings)
+    return Observed(app, lambda: app.state.parts.metrics)
+
+
+def wants_traces(settings: Settings) -> bool:
+    return settings.telemetry.otlp_endpoint is not None or any(os.environ.get(name) for name in OTLP_ENDPOINTS)
 
 
 def require_guard(server: ServerSettings) -> None:

@@ -9,8 +9,9 @@ The chain runs up to the prompt as LCEL; from there the model's own stream is re
 a task and a message object for every token. `chain` itself stays a complete LangChain runnable.
 """
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 
 from langchain_core.documents import Document
@@ -86,7 +87,7 @@ class Answerer:
             yield Done("no_sources", timings_ms=clock.timings_ms)
             return
         sampling = with_limit(question.sampling, grounded.max_tokens)
-        async with self._model.open(grounded.messages, sampling, request_id=request_id.get()) as stream:
+        async with self._asked(grounded.messages, sampling, clock) as stream:
             yield Sources(grounded.sources)
             async with aclosing(cited(stream, grounded.sources, clock)) as events:
                 async for event in events:
@@ -99,36 +100,61 @@ class Answerer:
         clock = Clock(permit.queued_s)
         limited = with_limit(sampling, sampling.max_tokens or self._settings.max_tokens)
         async with (
-            self._model.open(list(messages), limited, request_id=request_id.get()) as stream,
+            self._asked(messages, limited, clock) as stream,
             aclosing(relayed(stream, clock)) as events,
         ):
             async for event in events:
                 yield event
 
+    @asynccontextmanager
+    async def _asked(
+        self, messages: Sequence[BaseMessage], sampling: Sampling, clock: Clock
+    ) -> AsyncIterator[ModelStream]:
+        """The model's open stream, measured from the prompt's way out."""
+        told = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p}
+        with clock.model({**told, "model": self._settings.model}) as call:
+            async with AsyncExitStack() as stack:
+                with call.sending():
+                    opening = self._model.open(list(messages), sampling, request_id=request_id.get())
+                    stream = await stack.enter_async_context(opening)
+                call.opened(stream.model)
+                yield stream
+
     async def _retrieve(self, asked: Asked) -> list[Document]:
         question: Question = asked["question"]
-        return await self._retriever.ainvoke(question.search_text, question=question, clock=asked["clock"])
+        clock: Clock = asked["clock"]
+        with clock.stage("retrieval", told=False):
+            return await self._retriever.ainvoke(question.search_text, question=question, clock=clock)
 
     async def _prompt(self, asked: Asked) -> GroundedPrompt:
         question: Question = asked["question"]
         if not asked["documents"]:
             return GroundedPrompt(messages=[], sources=(), max_tokens=0)
-        served = await self.served_model()
-        window = self._settings.max_model_len or served.max_model_len or DEFAULT_WINDOW
-        wanted = question.sampling.max_tokens or self._settings.max_tokens
-        return build_prompt(question, asked["documents"], window=window, max_tokens=wanted)
+        clock: Clock = asked["clock"]
+        with clock.stage("prompt", told=False):
+            served = await self.served_model()
+            window = self._settings.max_model_len or served.max_model_len or DEFAULT_WINDOW
+            wanted = question.sampling.max_tokens or self._settings.max_tokens
+            return build_prompt(question, asked["documents"], window=window, max_tokens=wanted)
 
 
 async def cited(stream: ModelStream, sources: Sequence[Source], clock: Clock) -> AsyncGenerator[Event, None]:
     """The model's text with its citations checked as each sentence ends."""
     checker = CitationChecker(sources)
+    checking_s = 0.0
     async with aclosing(relayed(stream, clock)) as events:
         async for event in events:
             if isinstance(event, Delta):
-                for item in checker.feed(event.text):
+                begun = time.perf_counter()
+                checked = checker.feed(event.text)
+                checking_s += time.perf_counter() - begun
+                for item in checked:
                     yield item
             elif isinstance(event, Done):
-                for item in checker.finish(cut_short=event.finish_reason == "length"):
+                begun = time.perf_counter()
+                checked = checker.finish(cut_short=event.finish_reason == "length")
+                clock.checked(checker.counts, checking_s + time.perf_counter() - begun)
+                for item in checked:
                     yield item
                 yield Done(event.finish_reason, event.usage, checker.counts, event.timings_ms)
             else:
@@ -142,7 +168,7 @@ async def relayed(stream: ModelStream, clock: Clock) -> AsyncGenerator[Event, No
     thinking = False
     async for delta in stream:
         if delta.text:
-            clock.mark("first_token")
+            clock.text(delta.tokens)
             yield Delta(delta.text)
         elif delta.reasoning and not thinking:
             thinking = True
@@ -153,6 +179,7 @@ async def relayed(stream: ModelStream, clock: Clock) -> AsyncGenerator[Event, No
             raise UpstreamDisconnected("The model's server broke the answer off.")
         usage = delta.usage or usage
     clock.mark("total")
+    clock.model_ended(finish_reason, usage)
     yield Done(finish_reason, usage, CitationCounts(), clock.timings_ms)
 
 

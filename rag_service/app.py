@@ -17,14 +17,23 @@ from starlette.staticfiles import StaticFiles
 from rag_service.admission import Admission
 from rag_service.answer import Answerer
 from rag_service.api import errors as api_errors
-from rag_service.api import routes_answers, routes_docs, routes_documents, routes_service
+from rag_service.api import (
+    routes_answers,
+    routes_docs,
+    routes_documents,
+    routes_listing,
+    routes_service,
+    routes_uploads,
+)
 from rag_service.api.dependencies import Parts
 from rag_service.api.middleware import Gate
 from rag_service.errors import RagError
 from rag_service.index.async_catalog import AsyncCatalog
-from rag_service.index.embeddings import EmbeddingModel
+from rag_service.index.async_vector_store import AsyncVectorStore
+from rag_service.index.embeddings import open_embedder
 from rag_service.index.query_embeddings import QueryEmbeddings
-from rag_service.index.vector_store import AsyncVectorStore
+from rag_service.job_runner import JobRunner
+from rag_service.jobs import JobStore
 from rag_service.llm import ChatVLLM
 from rag_service.local.chroma import chroma_server
 from rag_service.local.demo_model import DEMO_ANSWER_TOKENS, DEMO_NOTICE, demo_model_server
@@ -32,7 +41,8 @@ from rag_service.local.server import SharedServer
 from rag_service.readiness import Readiness, check
 from rag_service.retrieval import HybridRetriever
 from rag_service.settings import LlmSettings, Settings
-from rag_service.telemetry import Metrics, log
+from rag_service.telemetry import Metrics, log, trace_headers
+from rag_service.uploads import Uploads
 from rag_service.upstream import Sampling, Upstream, client_session
 
 # FastAPI's OpenTelemetry wraps every message, and the environment can make it report elsewhere; /metrics is what there is.
@@ -72,7 +82,7 @@ def create_app(settings: Settings) -> FastAPI:
         telemetry=NO_TELEMETRY,
     )
     api_errors.install(app, metrics)
-    for routes in (routes_answers, routes_documents, routes_service, routes_docs):
+    for routes in (routes_answers, routes_uploads, routes_listing, routes_documents, routes_service, routes_docs):
         app.include_router(routes.router)
     app.mount("/static", StaticFiles(directory=routes_service.WEB), name="static")
     return app
@@ -80,22 +90,23 @@ def create_app(settings: Settings) -> FastAPI:
 
 def middleware(settings: Settings, metrics: Metrics) -> list[Middleware]:
     """From the outside in. CORS answers preflights itself and is there only when origins are named."""
-    gate = Middleware(Gate, settings=settings.server, metrics=metrics)
+    gate = Middleware(Gate, settings=settings, metrics=metrics)
     if not settings.server.cors_origins:
         return [gate]
     cors = Middleware(
         CORSMiddleware,
         allow_origins=list(settings.server.cors_origins),
-        allow_methods=["GET", "POST"],
+        allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["Authorization", "Content-Type", "X-Request-Id"],
-        expose_headers=["X-Request-Id", "Retry-After"],
+        expose_headers=["X-Request-Id", "Retry-After", "Location"],
     )
     return [cors, gate]
 
 
 async def build(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> Parts:
     """Every part, each closed by `stack` in reverse order. Raises RagError for what the service cannot be without."""
-    model = await asyncio.to_thread(EmbeddingModel, settings.embeddings)
+    model = await asyncio.to_thread(open_embedder, settings.embeddings, trace_headers)
+    stack.push_async_callback(asyncio.to_thread, model.close)
     # In threads: reading and loading the model takes seconds, the child servers too; they do not wait for each other.
     demo = demo_model_server(settings.home) if settings.llm.base_url is None else None
     address, base_url, _, _ = await asyncio.gather(
@@ -124,14 +135,19 @@ async def build(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> 
         settings=settings.retrieval,
         collection=settings.collection,
     )
-    admission = Admission(settings.admission.max_running, settings.admission.max_queued)
+    limits = settings.admission
+    admission = Admission(limits.max_running, limits.max_queued, limits.queue_timeout_s)
     metrics.watch(admission)
+    jobs = JobStore(settings.home)
+    runner = JobRunner(settings, catalog, jobs)
+    await stack.enter_async_context(runner.running())
     return Parts(
         settings=settings,
         answerer=Answerer(retriever, ChatVLLM(upstream=upstream, sampling=Sampling()), llm),
         admission=admission,
         catalog=catalog,
         readiness=Readiness(settings.collection, store, catalog, model, upstream),
+        uploads=Uploads(settings, catalog, jobs, runner.wake),
         metrics=metrics,
         demo=settings.llm.base_url is None,
     )

@@ -4,10 +4,12 @@
     ├── InvalidSettings                 a setting is missing or wrong; names the setting
     ├── InvalidRequest                  the caller's input is wrong; names the field
     │   ├── QuestionTooLong             the question alone does not fit the model's window
-    │   └── Unauthorized                no key, or a wrong one
+    │   ├── Unauthorized                no key, or a wrong one
+    │   └── Forbidden                   not for this caller, or switched off here
     ├── NotFound                        a document or a collection that is not there
-    ├── Overloaded                      running and waiting places are all taken; carries retry_after_s
+    ├── Overloaded                      no place, or none in time; carries retry_after_s
     ├── ShuttingDown                    the service is going away
+    ├── UploadsUnavailable              an upload or deletion cannot be kept on the disk
     ├── IndexUnusable                   the index cannot be read or written as it is
     │   ├── CatalogUnavailable          the SQLite catalog cannot be opened
     │   ├── VectorStoreUnavailable      Chroma does not answer
@@ -16,7 +18,8 @@
     ├── EmbeddingsUnavailable           the embedding model cannot be loaded
     ├── LocalServerFailed               a local child server (Chroma, demo model) does not start
     ├── LoadFailed                      one document cannot be read; its message is the reason shown to people
-    │   └── UnsupportedType             no loader reads this type of file
+    │   ├── UnsupportedType             no loader reads this type of file
+    │   └── ParserStopped               its parser hung, wanted too much memory, or crashed
     └── UpstreamError                   the language model's endpoint
         ├── UpstreamUnavailable         nobody listens, or it answers 503
         ├── UpstreamTimeout             it did not answer, or stopped sending, in time
@@ -68,6 +71,10 @@ class Unauthorized(InvalidRequest):
     code = "unauthorized"
 
 
+class Forbidden(InvalidRequest):
+    code = "forbidden"
+
+
 class NotFound(RagError):
     code = "not_found"
 
@@ -79,6 +86,11 @@ class Overloaded(RagError):
 
 class ShuttingDown(RagError):
     code = "shutting_down"
+    retryable = True
+
+
+class UploadsUnavailable(RagError):
+    code = "uploads_unavailable"
     retryable = True
 
 
@@ -120,6 +132,10 @@ class LoadFailed(RagError):
 
 class UnsupportedType(LoadFailed):
     code = "unsupported_type"
+
+
+class ParserStopped(LoadFailed):
+    code = "parser_stopped"
 
 
 class UpstreamError(RagError):

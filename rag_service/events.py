@@ -11,7 +11,17 @@ from rag_service.index.spans import PageStarts, Span
 
 CitationStatus = Literal["verified", "weak", "misattributed", "unsupported"]
 FinishReason = Literal["stop", "length", "no_sources"]
+PageUnit = Literal["page", "slide", "sheet", "chapter"]
 Stage = Literal["queued", "retrieving", "thinking", "generating"]
+
+
+def page_unit(media_type: str) -> PageUnit:
+    """What the numbered parts of such a file are called."""
+    if "presentation" in media_type:
+        return "slide"
+    if "sheet" in media_type or "ms-excel" in media_type:
+        return "sheet"
+    return "chapter" if "epub" in media_type else "page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +29,8 @@ class Source:
     """A numbered passage: what stands in the prompt as source `n`, and nothing else.
 
     `text` is exactly the document version's text at `span`. `score` is in 0..1, higher is better. `pages` are the page
-    starts inside the passage, in offsets of the document.
+    starts inside the passage, in offsets of the document; `page_unit` says what they are. `ocr` marks text that was read from
+    an image, and may hold misread words. `also_at` are other places of the same content.
     """
 
     n: int
@@ -33,6 +44,9 @@ class Source:
     score: float
     pages: PageStarts = PageStarts()
     heading_path: tuple[str, ...] = ()
+    page_unit: PageUnit = "page"
+    ocr: bool = False
+    also_at: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:

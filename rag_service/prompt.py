@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.prompt_values import ChatPromptValue
 
 from rag_service.errors import QuestionTooLong
-from rag_service.events import Source
+from rag_service.events import Source, page_unit
 from rag_service.question import Question, Turn
 from rag_service.retrieval import chunk_of
 
@@ -87,6 +87,9 @@ def number(documents: Sequence[Document], room: int) -> list[Source]:
             score=score,
             pages=chunk.pages,
             heading_path=chunk.heading_path,
+            page_unit=page_unit(chunk.media_type),
+            ocr=chunk.ocr,
+            also_at=chunk.also_at,
         )
         room -= tokens(block(source))
         if room < 0:
@@ -110,7 +113,8 @@ def block(source: Source) -> str:
     """A source as it stands in the prompt. A closing tag in the text is broken up, so that a document cannot end its own
     block or begin another; the stored text, which citations are checked against, stays as it is."""
     first, last = source.pages.pages_of(source.span)
-    where = "" if first is None else f' page="{first}"' if first == last else f' pages="{first}-{last}"'
+    unit = source.page_unit
+    where = "" if first is None else f' {unit}="{first}"' if first == last else f' {unit}s="{first}-{last}"'
     title = _inert(source.title).replace('"', "'")
     heading = f"{_inert(' > '.join(source.heading_path))}\n" if source.heading_path else ""
     return f'<source id="{source.n}" title="{title}"{where}>\n{heading}{_inert(source.text)}\n</source>'

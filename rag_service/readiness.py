@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from rag_service.errors import NotFound, RagError
 from rag_service.index.async_catalog import AsyncCatalog
-from rag_service.index.embeddings import EmbeddingModel
-from rag_service.index.vector_store import AsyncVectorStore
+from rag_service.index.async_vector_store import AsyncVectorStore
+from rag_service.index.embeddings import Embedder
 from rag_service.telemetry import log
 from rag_service.upstream import Upstream
 
@@ -27,7 +27,7 @@ class Check:
 
 class Readiness:
     def __init__(
-        self, collection: str, store: AsyncVectorStore, catalog: AsyncCatalog, model: EmbeddingModel, upstream: Upstream
+        self, collection: str, store: AsyncVectorStore, catalog: AsyncCatalog, model: Embedder, upstream: Upstream
     ) -> None:
         self._collection = collection
         self._store = store

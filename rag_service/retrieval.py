@@ -13,11 +13,13 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict
 
-from rag_service.errors import NotFound
+from rag_service.errors import NotFound, VectorStoreUnavailable
 from rag_service.index.async_catalog import AsyncCatalog
-from rag_service.index.catalog import Catalog, LiveChunk
+from rag_service.index.async_vector_store import AsyncVectorStore
+from rag_service.index.catalog import Catalog
+from rag_service.index.embeddings import Vectors
 from rag_service.index.query_embeddings import QueryEmbeddings
-from rag_service.index.vector_store import AsyncVectorStore
+from rag_service.index.rows import LiveChunk, Place
 from rag_service.question import Question
 from rag_service.settings import RetrievalSettings
 from rag_service.telemetry import Clock
@@ -47,23 +49,16 @@ class HybridRetriever(BaseRetriever):
         """Raises NotFound (no such collection), FingerprintMismatch, VectorStoreUnavailable, CatalogUnavailable."""
         question = question or Question(query, self.collection)
         clock = clock or Clock()
-        versions = await self.catalog.read(lambda catalog: self._admissible(catalog, question))
-        if versions is not None and not versions:
-            return []
-        with clock.stage("embed"):
-            vector = await self.embeddings.aembed(question.search_text)
-        with clock.stage("search"):
-            limit = max(self.settings.candidates, question.top_k or 0)
-            (dense,), lexical = await asyncio.gather(
-                self.store.query(question.collection, vector, limit, versions),
-                self.catalog.read(
-                    lambda catalog: catalog.bm25(question.collection, question.search_text, limit, versions)
-                ),
-            )
-            scores = fuse(dense, lexical)
-            live = await self.catalog.read(
-                lambda catalog: catalog.live_chunks(question.collection, scores, question.filters)
-            )
+        while True:
+            place, versions = await self.catalog.read(lambda catalog: self._admissible(catalog, question))
+            if versions is not None and not versions:
+                return []
+            with clock.stage("embed"):
+                vector = await self.embeddings.aembed(question.search_text)
+            with clock.stage("search"):
+                dense, scores, live, still = await self._search(question, vector, versions, place, clock)
+            if still == place:
+                break  # else a rebuild has replaced all vectors meanwhile: what was found is of both, or of neither
         best = max((dense[chunk] for chunk in live if chunk in dense), default=0.0)
         if best < self.settings.min_score:
             return []
@@ -75,16 +70,69 @@ class HybridRetriever(BaseRetriever):
         # LangChain looks at this signature to decide whether `ainvoke` passes `question` and `clock` on.
         raise NotImplementedError("this retriever is asynchronous: use ainvoke")
 
-    def _admissible(self, catalog: Catalog, question: Question) -> list[str] | None:
-        """Versions that the filters leave (None: all), after checking that the collection is there and ours."""
-        stored = catalog.fingerprint(question.collection)
+    async def _search(
+        self, question: Question, vector: Vectors, versions: list[str] | None, place: Place, clock: Clock
+    ) -> tuple[dict[str, float], dict[str, float], dict[str, LiveChunk], Place]:
+        """Similarities, fused scores, the live chunks of those, and where the vectors are after all that."""
+        limit = max(self.settings.candidates, question.top_k or 0)
+        dense, lexical = await asyncio.gather(
+            clock.timed("dense", self._dense(question, vector, limit, versions, place)),
+            clock.timed(
+                "bm25",
+                self.catalog.read(
+                    lambda catalog: catalog.bm25(question.collection, question.search_text, limit, versions)
+                ),
+            ),
+        )
+        scores = fuse(dense, lexical)
+        live, still = await self.catalog.read(lambda catalog: self._live(catalog, question, scores))
+        return dense, scores, live, still
+
+    def _live(
+        self, catalog: Catalog, question: Question, scores: Mapping[str, float]
+    ) -> tuple[dict[str, LiveChunk], Place]:
+        with catalog.snapshot():
+            return catalog.live_chunks(question.collection, scores, question.filters), catalog.place(
+                question.collection
+            )
+
+    async def _dense(
+        self, question: Question, vector: Vectors, limit: int, versions: list[str] | None, place: Place
+    ) -> dict[str, float]:
+        """Similarities; none where the vectors have just moved. Raises VectorStoreUnavailable when they are lost."""
+        failure: VectorStoreUnavailable | None = None
+        try:
+            found = await self.store.query(question.collection, vector, limit, versions, place)
+        except VectorStoreUnavailable as error:  # or a rebuild has deleted the files while they were being read
+            found, failure = None, error
+        if found is not None:
+            return found[0]
+        now, counts = await self.catalog.read(
+            lambda catalog: (catalog.place(question.collection), catalog.counts(question.collection))
+        )
+        if now != place:
+            return {}
+        if failure is not None:
+            raise failure
+        if counts.chunks:
+            raise VectorStoreUnavailable(
+                f"Chroma has lost the collection {question.collection!r}, but its texts are all there: run"
+                " `rag-ingest verify --repair`, which makes the vectors anew."
+            )
+        return {}
+
+    def _admissible(self, catalog: Catalog, question: Question) -> tuple[Place, list[str] | None]:
+        """Where the vectors are, and the versions that the filters leave (None: all), after checking that the collection is
+        there and ours."""
+        with catalog.snapshot():
+            place, stored = catalog.place(question.collection), catalog.fingerprint(question.collection)
         if stored is None:
             raise NotFound(
                 f"There is no collection {question.collection!r}. Fill it with `rag-ingest run FOLDER`, or name one of: "
                 f"{', '.join(catalog.collections()) or 'none yet'}."
             )
         self.embeddings.model.fingerprint.require(stored, question.collection)
-        return catalog.versions_where(question.collection, question.filters) if question.filters else None
+        return place, catalog.versions_where(question.collection, question.filters) if question.filters else None
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float]) -> dict[str, float]:

@@ -124,6 +124,12 @@ class AdmissionSettings(Section):
         le=100_000,
         description="Requests that may wait for a place; past that they get 429 with Retry-After.",
     )
+    queue_timeout_s: float = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        description="Seconds that a request may wait for a place; one that would wait longer gets 429 at once.",
+    )
 
 
 class StreamSettings(Section):
@@ -147,6 +153,47 @@ class StreamSettings(Section):
     )
 
 
+class UploadsSettings(Section):
+    enabled: bool | None = Field(
+        None,
+        description="Let callers upload and delete documents. Unset: yes, but not where RAG_SERVER__ALLOW_OPEN lets everybody"
+        " in without a key.",
+    )
+    max_mb: int = Field(
+        100, ge=1, le=100_000, description="Megabytes of one upload with all its files; more is answered with 413."
+    )
+    max_queued: int = Field(
+        20,
+        ge=1,
+        le=10_000,
+        description="Uploads and deletions that may wait, on the disk below RAG_HOME; past that callers get 429 with"
+        " Retry-After.",
+    )
+    timeout_s: float = Field(
+        1800.0, gt=0, le=86_400, description="Seconds that one uploaded file may take. Raise it for big scans."
+    )
+    wait_s: float = Field(
+        3600.0,
+        ge=0,
+        le=86_400,
+        description="Seconds that an upload or deletion waits for a `rag-ingest` from elsewhere to end.",
+    )
+    keep_hours: float = Field(
+        24.0,
+        ge=0,
+        le=8760,
+        description="Hours for which GET /jobs tells how an upload ended. The file itself goes at once.",
+    )
+
+
+class TelemetrySettings(Section):
+    otlp_endpoint: AnyHttpUrl | None = Field(
+        None,
+        description="Where traces go: an OpenTelemetry collector that takes OTLP over HTTP, such as http://collector:4318."
+        " OTEL_EXPORTER_OTLP_ENDPOINT does the same. Needs `pip install 'rag-service[otel]'`. Unset: no traces.",
+    )
+
+
 class Settings(IndexSettings):
     """Everything the service can be told."""
 
@@ -155,6 +202,14 @@ class Settings(IndexSettings):
     server: ServerSettings = ServerSettings()
     admission: AdmissionSettings = AdmissionSettings()
     stream: StreamSettings = StreamSettings()
+    uploads: UploadsSettings = UploadsSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+
+    @property
+    def uploads_enabled(self) -> bool:
+        if self.uploads.enabled is not None:
+            return self.uploads.enabled
+        return self.server.api_key is not None or not self.server.allow_open
 
 
 def load_settings() -> Settings:

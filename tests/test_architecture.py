@@ -21,15 +21,28 @@ HOMES = {
     "starlette": ("rag_service/app.py", "rag_service/__main__.py", "rag_service/api/"),
     "uvicorn": ("rag_service/__main__.py",),
     "aiohttp": ("rag_service/upstream/",),
-    "chromadb": ("rag_service/index/vector_store.py", "rag_service/local/"),
+    "chromadb": (
+        "rag_service/index/vector_store.py",
+        "rag_service/index/async_vector_store.py",
+        "rag_service/index/chroma_client.py",
+        "rag_service/local/",
+    ),
+    "opentelemetry": ("rag_service/telemetry/tracing.py",),
+    "prometheus_client": ("rag_service/telemetry/", "rag_service/api/routes_service.py"),
     "sqlite3": ("rag_service/index/",),
-    "torch": ("rag_service/index/embeddings.py",),
-    "sentence_transformers": ("rag_service/index/embeddings.py",),
+    "torch": ("rag_service/index/embeddings.py", "rag_service/index/passes.py"),
+    "sentence_transformers": ("rag_service/index/embeddings.py", "rag_service/index/passes.py"),
     "transformers": ("rag_service/index/embeddings.py",),
     "xllamacpp": ("rag_service/local/",),
-    "typer": ("ingest/cli.py",),
-    "rich": ("ingest/report.py",),
-    **dict.fromkeys(("pypdfium2", "docx", "lxml", "markdown_it", "charset_normalizer"), ("ingest/loaders/",)),
+    "typer": ("ingest/cli.py", "ingest/cli_index.py"),
+    "rich": ("ingest/terminal.py", "ingest/report_index.py"),
+    "yaml": ("ingest/loaders/",),
+    "pathspec": ("ingest/selection.py",),
+    "lxml": ("ingest/loaders/", "ingest/web/sitemaps.py"),
+    **dict.fromkeys(("httpcore", "protego", "idna"), ("ingest/web/",)),
+    **dict.fromkeys(("pypdfium2", "docx", "pptx", "openpyxl", "python_calamine"), ("ingest/loaders/",)),
+    **dict.fromkeys(("markdown_it", "charset_normalizer"), ("ingest/loaders/",)),
+    **dict.fromkeys(("rapidocr", "onnxruntime", "cv2", "PIL"), ("ingest/loaders/",)),
 }
 PURE = {
     "rag_service/errors.py",
@@ -44,16 +57,25 @@ PURE = {
     "rag_service/index/spans.py",
     "rag_service/index/chunks.py",
     "rag_service/index/fingerprint.py",
+    "rag_service/index/token_estimate.py",
     "ingest/chunker.py",
+    "ingest/chunking/fitting.py",
+    "ingest/chunking/graphemes.py",
+    "ingest/chunking/packing.py",
+    "ingest/chunking/rows.py",
+    "ingest/chunking/sentences.py",
+    "ingest/chunking/units.py",
 }
 READS_THE_ENVIRONMENT = {
     "rag_service/__main__.py",  # hands its options on to uvicorn's workers
+    "rag_service/ingest_run.py",  # rag-ingest gets the caller's, without the service's own keys
     "rag_service/local/server.py",  # child servers get the caller's, without this product's settings
 }
 BUILDS_SETTINGS = {
     "rag_service/__main__.py",
     "rag_service/settings.py",
     "ingest/cli.py",
+    "ingest/cli_index.py",
     "ingest/settings.py",
 }
 

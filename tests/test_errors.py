@@ -35,7 +35,7 @@ def test_codes_are_stable_words_and_differ() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_error_has_a_status_by_itself_and_by_its_code(kind: type[RagError]) -> None:
     status = status_of(kind("Something."))
-    assert status in {401, 404, 409, 413, 422, 429, 500, 502, 503, 504}
+    assert status in {401, 403, 404, 409, 413, 422, 429, 500, 502, 503, 504}
     assert status_of_code(kind.code) == status
 
 

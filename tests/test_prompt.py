@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from rag_service.errors import QuestionTooLong
-from rag_service.index.catalog import LiveChunk
+from rag_service.index.rows import LiveChunk
 from rag_service.index.spans import PageStarts, Span
 from rag_service.prompt import GroundedPrompt, build_prompt, latest_turns, tokens
 from rag_service.question import Question, Turn

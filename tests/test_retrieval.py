@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_service.index.catalog import LiveChunk
+from rag_service.index.rows import LiveChunk
 from rag_service.index.spans import PageStarts, Span
 from rag_service.question import Question, Turn
 from rag_service.retrieval import as_document, chunk_of, fuse, trim

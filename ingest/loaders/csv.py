@@ -5,9 +5,8 @@ Must not: hold all rows; let one unbalanced quote swallow the rows after it; yie
 """
 
 import csv
-import io
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from itertools import chain, islice
 
@@ -18,10 +17,10 @@ from langchain_core.documents.base import Blob
 from ingest.loaders.encoding import decode
 from ingest.loaders.normalise import normalise_text
 from ingest.loaders.parts import about, note, part
+from ingest.loaders.rows import batches, column_names, flat, header_position
 
 DELIMITERS = (",", ";", "\t", "|")
 SNIFFED_LINES = 50
-ROWS_PER_PART = 500
 MAX_LINES_PER_ROW = 1_000  # a quoted cell with more line breaks is taken for an unbalanced quote
 
 
@@ -32,20 +31,20 @@ class CsvLoader(BaseBlobParser):
         csv.field_size_limit(sys.maxsize)  # the module's own limit of 131,072 characters fails whole files
         decoded = decode(blob.as_bytes())
         yield about({"encoding": decoded.encoding})
-        text = normalise_text(decoded.text)
+        text, notes = normalise_text(decoded.text), decoded.notes
+        del decoded  # of a large file, each copy counts
         rows = _Rows(text, sniff_delimiter(text))
-        lines = _lines(rows)
-        while batch := list(islice(lines, ROWS_PER_PART)):
-            yield part("".join(f"{line}\n" for line in batch), "table")
+        for batch in batches(_lines(rows)):
+            yield part(batch, "table")
         if rows.mended:
             yield note(f"{rows.mended} rows with unbalanced quotes were split at every delimiter")
-        for sentence in decoded.notes:
+        for sentence in notes:
             yield note(sentence)
 
 
 def sniff_delimiter(text: str) -> str:
     """The delimiter that cuts the first lines into the most even rows; comma where there is only one column."""
-    head = list(islice(io.StringIO(text), SNIFFED_LINES))
+    head = list(islice(_text_lines(text), SNIFFED_LINES))
     return max(DELIMITERS, key=lambda delimiter: _evenness(head, delimiter))
 
 
@@ -61,6 +60,15 @@ def _evenness(head: list[str], delimiter: str) -> tuple[float, int]:
     return count / widths.total(), width
 
 
+def _text_lines(text: str) -> Iterator[str]:
+    """Lines with their ends, one at a time."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
 class _Rows:
     """The rows of a table, read one by one. `mended` counts those whose quotes do not balance.
 
@@ -68,7 +76,8 @@ class _Rows:
     """
 
     def __init__(self, text: str, delimiter: str) -> None:
-        self._lines: Iterator[str] = iter(io.StringIO(text))
+        self._lines = _text_lines(text)
+        self._again: deque[str] = deque()  # lines to read once more, before the others
         self._delimiter = delimiter
         self._consumed: list[str] = []
         self.mended = 0
@@ -86,14 +95,17 @@ class _Rows:
                 yield row
 
     def _feed(self) -> Iterator[str]:
-        while len(self._consumed) < MAX_LINES_PER_ROW and (line := next(self._lines, None)) is not None:
+        while len(self._consumed) < MAX_LINES_PER_ROW:
+            line = self._again.popleft() if self._again else next(self._lines, None)
+            if line is None:
+                return
             self._consumed.append(line)
             yield line
 
     def _mend(self) -> list[str]:
         """The first line alone; the others that the quote had swallowed are read again."""
         first, *others = self._consumed
-        self._lines = chain(others, self._lines)
+        self._again.extendleft(reversed(others))
         if first.count('"') % 2 == 0:  # only misplaced: csv's lenient mode reads it as people would
             return next(csv.reader([first], delimiter=self._delimiter))
         self.mended += 1
@@ -103,37 +115,16 @@ class _Rows:
 def _lines(rows: _Rows) -> Iterator[str]:
     """Title lines above the table as they are, then `header: value; header: value` for each row."""
     source = iter(rows)
-    head = [[_flat(cell) for cell in row] for row in islice(source, SNIFFED_LINES)]
-    header_at = _header_position(head)
+    head = [[flat(cell) for cell in row] for row in islice(source, SNIFFED_LINES)]
+    header_at = header_position(head)
     for row in head[:header_at]:
         yield " ".join(filter(None, row))
     if header_at == len(head) - 1:  # nothing but a header: its words are all there is
         yield "; ".join(filter(None, head[header_at]))
         return
-    headers = _headers(head[header_at]) if head else []
+    headers = column_names(head[header_at]) if head else []
     for row in chain(head[header_at + 1 :], source):
-        cells = [_flat(cell) for cell in row]
+        cells = [flat(cell) for cell in row]
         yield "; ".join(
             f"{headers[i] if i < len(headers) else f'column {i + 1}'}: {cell}" for i, cell in enumerate(cells) if cell
         )
-
-
-def _header_position(head: list[list[str]]) -> int:
-    """Index of the header: the first row with more than one filled cell, if only titles stand above it."""
-    for position, row in enumerate(head):
-        if sum(map(bool, row)) > 1:
-            return position
-    return 0
-
-
-def _headers(row: list[str]) -> list[str]:
-    seen: Counter[str] = Counter(row)
-    return [name if name and seen[name] == 1 else _numbered(name, i) for i, name in enumerate(row, start=1)]
-
-
-def _numbered(name: str, position: int) -> str:
-    return f"{name} (column {position})" if name else f"column {position}"
-
-
-def _flat(cell: str) -> str:
-    return " ".join(cell.split())

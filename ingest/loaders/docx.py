@@ -1,8 +1,8 @@
 """Word documents: the body in document order, headings by style, tables as rows with their headers beside the values.
 
-In: the bytes of a .docx. Out: parts. Must not: repeat merged cells or both forms of a text box; read running headers,
-footers, notes and comments as body text, or leave them out without saying so; touch python-docx's `cell` objects, whose
-access is quadratic in the rows.
+In: the bytes of a .docx. Out: parts; a footnote or endnote stands below the paragraph or table that refers to it. Must
+not: repeat merged cells or both forms of a text box; read running headers, footers and comments as body text, or leave
+them out without saying so; touch python-docx's `cell` objects, whose access is quadratic in the rows.
 """
 
 import zipfile
@@ -22,14 +22,14 @@ from ingest.loaders.docx_blocks import is_layout, paragraph_text, table_rows, te
 from ingest.loaders.parts import about, heading, note, part
 from rag_service.errors import LoadFailed
 
-MAX_UNPACKED_BYTES = 2_000_000_000
 _OLE_START = b"\xd0\xcf\x11\xe0"  # Word packs an encrypted document into an old compound file
 _TRANSPARENT = {qn("w:sdt"), qn("w:sdtContent"), qn("w:ins"), qn("w:moveTo"), qn("w:customXml"), qn("w:smartTag")}
-_NOTES = ("footnote", "endnote", "comment")
+_NOTES = ("footnote", "endnote")
+_REFERENCES = {qn(f"w:{kind}Reference"): kind for kind in _NOTES}
 
 
 class DocxLoader(BaseBlobParser):
-    """Raises LoadFailed when the file is encrypted, broken or unpacks to more than MAX_UNPACKED_BYTES."""
+    """Raises LoadFailed when the file is encrypted or broken. What it unpacks to is checked before (`archives`)."""
 
     def lazy_parse(self, blob: Blob) -> Iterator[Document]:
         with blob.as_bytes_io() as file:
@@ -49,12 +49,7 @@ class DocxLoader(BaseBlobParser):
 
 def _opened(file: IO[bytes]) -> WordDocument:
     try:
-        with zipfile.ZipFile(file) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > MAX_UNPACKED_BYTES:
-                raise LoadFailed("unpacks to more than 2 GB")
         document: WordDocument = docx.Document(file)
-    except LoadFailed:
-        raise
     except Exception as error:
         what = (
             "damaged archive" if isinstance(error, zipfile.BadZipFile | zlib.error) else "parts missing or unreadable"
@@ -69,6 +64,7 @@ class _Body:
     def __init__(self, word: WordDocument) -> None:
         self._element = word.element.body
         self._levels = _heading_levels(word)
+        self._notes = _notes(word)
         self._shift = 0
 
     def parts(self) -> Iterator[Document]:
@@ -96,6 +92,7 @@ class _Body:
             yield part(f"{bullet}{text}\n" if bullet else f"{text}\n\n")
         for box in text_boxes(paragraph):
             yield from self._blocks(box)
+        yield from self._noted(paragraph)
 
     def _table(self, table: etree._Element) -> Iterator[Document]:
         if is_layout(table):
@@ -104,6 +101,18 @@ class _Body:
             return
         yield part("".join(f"{row}\n" for row in table_rows(table)), "table")
         yield part("\n")
+        yield from self._noted(table)
+
+    def _noted(self, block: etree._Element) -> Iterator[Document]:
+        """The notes that the block refers to, each once in the document."""
+        for reference in block.iter(*_REFERENCES):
+            kind = _REFERENCES[reference.tag]
+            note_element = self._notes.pop((kind, reference.get(qn("w:id"), "")), None)
+            if note_element is None:
+                continue
+            words = " ".join(" ".join(paragraph_text(p).split()) for p in note_element.iter(qn("w:p"))).strip()
+            if words:
+                yield part(f"{kind.capitalize()}: {words}\n\n")
 
     def _level(self, paragraph: etree._Element) -> int | None:
         """0 for the title, 1 to 9 for headings, None for text. The paragraph's own level wins over its style's."""
@@ -158,32 +167,39 @@ def _own_level(style: etree._Element) -> int | None:
     return int(outline.get(qn("w:val"), "9")) + 1 if outline is not None else None
 
 
+def _notes(word: WordDocument) -> dict[tuple[str, str], etree._Element]:
+    """Footnotes and endnotes by kind and id. Word keeps its separator lines as notes with a type."""
+    return {
+        (kind, element.get(qn("w:id"), "")): element
+        for kind in _NOTES
+        for xml in _related(word, f"{kind}s")
+        for element in _parsed(xml).iter(qn(f"w:{kind}"))
+        if element.get(qn("w:type")) is None
+    }
+
+
 def _left_out(word: WordDocument) -> list[str]:
-    counts = {"running headers": 0, "running footers": 0}
-    noted = dict.fromkeys(_NOTES, 0)
-    for relation in word.part.rels.values():
-        if relation.is_external:
-            continue
-        kind = relation.reltype.rsplit("/", 1)[-1]
-        if kind in {"header", "footer"}:
-            counts[f"running {kind}s"] += bool(_has_text(relation.target_part.blob))
-        elif kind.removesuffix("s") in _NOTES:
-            noted[kind.removesuffix("s")] += _notes_in(relation.target_part.blob, kind.removesuffix("s"))
-    counts.update({f"{name}s": count for name, count in noted.items()})
+    counts = {f"running {kind}s": sum(map(_has_text, _related(word, kind))) for kind in ("header", "footer")}
+    counts["comments"] = sum(
+        _has_words(comment) for xml in _related(word, "comments") for comment in _parsed(xml).iter(qn("w:comment"))
+    )
     return [f"{what} ({count})" for what, count in counts.items() if count]
 
 
+def _related(word: WordDocument, kind: str) -> Iterator[bytes]:
+    """The XML of the parts that the body is related to in this way."""
+    for relation in word.part.rels.values():
+        if not relation.is_external and relation.reltype.rsplit("/", 1)[-1] == kind:
+            yield relation.target_part.blob
+
+
 def _parsed(xml: bytes) -> etree._Element:
-    return etree.fromstring(xml, etree.XMLParser(resolve_entities=False, recover=True, huge_tree=True))
+    return etree.fromstring(xml, etree.XMLParser(resolve_entities=False, no_network=True, recover=True))
 
 
 def _has_text(xml: bytes) -> bool:
-    return any((text.text or "").strip() for text in _parsed(xml).iter(qn("w:t")))
+    return _has_words(_parsed(xml))
 
 
-def _notes_in(xml: bytes, tag: str) -> int:
-    """Notes with text; Word keeps its separator lines as notes with a type."""
-    return sum(
-        element.get(qn("w:type")) is None and any((text.text or "").strip() for text in element.iter(qn("w:t")))
-        for element in _parsed(xml).iter(qn(f"w:{tag}"))
-    )
+def _has_words(element: etree._Element) -> bool:
+    return any((text.text or "").strip() for text in element.iter(qn("w:t")))

@@ -5,10 +5,11 @@ fallback of a text box) or show deleted text.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from docx.oxml.ns import nsmap, qn
 from lxml import etree
+
+from ingest.loaders.rows import Cell, labelled_rows
 
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _TEXT = qn("w:t")
@@ -18,7 +19,6 @@ _APART = {
     f"{_MC}Fallback",
 }
 _TABS_ARE_SETTINGS = qn("w:tabs")
-MAX_HEADER_CHARS = 80  # a longer cell is text, not the name of a column
 
 
 def paragraph_text(paragraph: etree._Element) -> str:
@@ -57,13 +57,6 @@ def text_boxes(paragraph: etree._Element) -> Iterator[etree._Element]:
             walker.skip_subtree()
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    column: int
-    width: int
-    text: str
-
-
 def is_layout(table: etree._Element) -> bool:
     """A table of one column is a frame around text."""
     return all(len(list(_cell_elements(row))) <= 1 for row in _row_elements(table))
@@ -71,28 +64,14 @@ def is_layout(table: etree._Element) -> bool:
 
 def table_rows(table: etree._Element) -> Iterator[str]:
     """The header row, then `header: value | header: value` for each row. A merged cell stands once, where it begins."""
-    headers: dict[int, str] = {}
-    for number, row in enumerate(_row_elements(table)):
-        cells = list(_cells(row))
-        if number == 0 and all(len(cell.text) <= MAX_HEADER_CHARS for cell in cells):
-            headers = {c: cell.text for cell in cells for c in range(cell.column, cell.column + cell.width)}
-            line = " | ".join(cell.text for cell in cells if cell.text)
-        else:
-            line = " | ".join(_labelled(cell, headers) for cell in cells if cell.text)
-        if line:
-            yield line
+    return labelled_rows(list(_cells(row)) for row in _row_elements(table))
 
 
-def _labelled(cell: _Cell, headers: dict[int, str]) -> str:
-    header = headers.get(cell.column)
-    return f"{header}: {cell.text}" if header else cell.text
-
-
-def _cells(row: etree._Element) -> Iterator[_Cell]:
+def _cells(row: etree._Element) -> Iterator[Cell]:
     column = _grid_before(row)
     for element in _cell_elements(row):
         width = _number(element.find(f"{qn('w:tcPr')}/{qn('w:gridSpan')}"), 1)
-        yield _Cell(column, width, "" if _continues_above(element) else _cell_text(element))
+        yield Cell(column, width, "" if _continues_above(element) else _cell_text(element))
         column += width
 
 

@@ -8,7 +8,9 @@ import codecs
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from charset_normalizer import from_bytes
 
@@ -38,7 +40,8 @@ _LEGACY = (
     ),
     *("gb18030", "big5", "cp932", "euc_jp", "cp949"),
 )
-_HIGH_LINE = re.compile(rb"[^\n]{0,200}[\x80-\xff][^\n]{0,200}")
+_HIGH_BYTE = re.compile(rb"[\x80-\xff]")
+_AROUND = 200  # bytes of the line before and after
 _SAMPLE_BYTES = 65_536
 _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _WESTERN_LETTERS = frozenset("äöüßéèêëàâáãåæçðìíîïñòóôõøœùúûÿýþšžÄÖÜÉÈÊËÀÂÁÃÅÆÇÌÍÎÏÑÒÓÔÕØŒÙÚÛŸÝÞŠŽºªƒ")
@@ -142,13 +145,25 @@ def _guessed(data: bytes) -> Decoded:
     """A legacy charset. Only the surroundings of high bytes are looked at: the rest says nothing, and may be long."""
     if _looks_binary(data):
         raise LoadFailed("binary data, not text")
-    sample = b"\n".join(_HIGH_LINE.findall(data))[:_SAMPLE_BYTES]
+    sample = b"\n".join(islice(_around_high_bytes(data), _SAMPLE_BYTES))[:_SAMPLE_BYTES]
     candidates = _candidates(sample)
     for encoding in candidates:
         if (text := _strict(data, encoding)) is not None:
             return Decoded(text, encoding)
     wide = _unmarked(data, ("utf-16-le", "utf-16-be"))  # Chinese or Japanese without one space or line end
     return wide if wide is not None else _replacing(data, candidates[0] if candidates else "cp1252")
+
+
+def _around_high_bytes(data: bytes) -> Iterator[bytes]:
+    """Stretches of lines. One pattern for them would go over a long line without high bytes some hundred times."""
+    done = 0
+    while high := _HIGH_BYTE.search(data, done):
+        at = high.start()
+        start = max(done, at - _AROUND)
+        end = data.find(b"\n", at, at + _AROUND)
+        end = end if end >= 0 else at + _AROUND
+        yield data[max(start, data.rfind(b"\n", start, at) + 1) : end]
+        done = end
 
 
 def _candidates(sample: bytes) -> list[str]:

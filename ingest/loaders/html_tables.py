@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from ingest.loaders.rows import columns_of
 from ingest.loaders.visibility import left_out
 
 _MAX_SPAN = 1_000  # as in the HTML standard
+_SPANNED_COLUMNS = 1_000  # cells that span rows push others aside as far as here: a span is only a number in the file
+_HEADER_ROWS = 10  # so many stand together beside a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,13 @@ def table_lines(table: etree._Element, text_of: Callable[[etree._Element], str])
         if words := text_of(caption):
             yield words
     headers: dict[int, str] = {}
+    header_rows = 0
     in_head = True
     for row in _grid(table, text_of):
         if in_head and all(cell.is_header for cell in row) and len(row) > 1:
-            for cell in row:
-                for column in range(cell.column, cell.column + cell.width):
+            header_rows += 1
+            for cell in row if header_rows <= _HEADER_ROWS else ():
+                for column in columns_of(cell.column, cell.width):
                     headers[column] = " ".join(filter(None, (headers.get(column), cell.text)))
             if line := " | ".join(cell.text for cell in row if cell.text):
                 yield line
@@ -81,7 +86,8 @@ def _grid(table: etree._Element, text_of: Callable[[etree._Element], str]) -> It
             text = text_of(element) if left_out(element) is None else ""
             cells.append(_Cell(column, width, element.tag == "th", text))
             if height > 1:
-                open_rows.update(dict.fromkeys(range(column, column + width), height - 1))
+                spanned = range(column, min(column + width, _SPANNED_COLUMNS))
+                open_rows.update(dict.fromkeys(spanned, height - 1))
             column += width
         if cells:
             yield cells

@@ -6,11 +6,12 @@ separate lines; know PDFium (pure).
 
 import itertools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from statistics import median
 
 from ingest.loaders.pdf_lines import Line
+from ingest.loaders.pdf_tables import rows, table_text, tables
 from ingest.loaders.pdf_words import Hyphens
 
 _SAME_LINE = 0.45  # in font sizes: superscripts and subscripts leave the baseline by less
@@ -19,10 +20,11 @@ _INDENT = 0.8  # in font sizes
 _OTHER_SIZE = 0.12
 _BLOCK_LINES = 8  # how far up and down a block's right edge is looked for
 _BLOCK_INDENT = 2.0  # in font sizes; more is another block
-_LIST_ITEM = re.compile(r"[•‣▪●○◦–—*\uf0b7\uf0a7-]\s|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,4})[.)]\s")
+_MARK = r"[•‣▪●○◦–—*\uf0b7\uf0a7-]|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,4})[.)]"
+_LIST_MARK = re.compile(_MARK)
+_LIST_ITEM = re.compile(rf"(?:{_MARK})\s")
+_LEADER_END = re.compile(r" … \S{1,9}\Z")  # a line of a table of contents
 _SENTENCE_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*\Z")
-_MIN_ROWS = 2
-_CELL_SEPARATOR = " | "
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,52 +36,32 @@ class Passage:
 
 
 def passages(lines: list[Line], hyphens: Hyphens) -> Iterator[Passage]:
-    """Prose and tables in turn. Two lines or more with wide gaps, one under the other, are a table."""
+    """Prose and tables in turn. Two rows or more with wide gaps, one under the other, are a table."""
     prose: list[Line] = []
-    rest = list(_on_baselines(lines))
-    while rest:
-        table, taken = _table(rest)
-        if len(table) < _MIN_ROWS:
-            prose.append(rest.pop(0))
+    for run, is_table in tables(rows(_on_baselines(_without_marks(lines)))):
+        if not is_table:
+            prose.extend(line for row in run for line in row.lines)
             continue
         if prose:
             yield Passage(_prose(prose, hyphens) + "\n\n")
             prose = []
-        yield Passage("".join(f"{_CELL_SEPARATOR.join(row)}\n" for row in table) + "\n", is_table=True)
-        del rest[:taken]
+        yield Passage(table_text(run, hyphens) + "\n", is_table=True)
     if prose:
         yield Passage(_prose(prose, hyphens) + "\n\n")
 
 
-def _table(lines: list[Line]) -> tuple[list[list[str]], int]:
-    """Rows that the lines begin with, as cells, and how many lines they take. A cell may go on in the lines below."""
-    rows: list[list[str]] = []
-    taken = 0
-    last: Line | None = None
+def _without_marks(lines: Iterable[Line]) -> Iterator[Line]:
+    """The mark of a list's item is no cell of a table."""
     for line in lines:
-        if len(line.segments) > 1:
-            rows.append([segment.text for segment in line.segments])
-            last = line
+        mark, *rest = line.segments
+        if rest and _LIST_MARK.fullmatch(mark.text):
+            first = replace(rest[0], text=f"{mark.text} {rest[0].text}", left=mark.left)
+            yield replace(line, segments=(first, *rest[1:]))
         else:
-            column = _column_below(last, line) if last is not None else None
-            if column is None:
-                break
-            rows[-1][column] = f"{rows[-1][column]} {line.text}"
-        taken += 1
-    return rows, taken
+            yield line
 
 
-def _column_below(row: Line, line: Line) -> int | None:
-    """The cell of `row` that the line goes on; the first is none, since there a new row begins."""
-    if line.baseline >= row.baseline:
-        return None
-    reach = 2 * line.size
-    return next(
-        (i for i, cell in enumerate(row.segments) if i and -0.5 * line.size < line.left - cell.left < reach), None
-    )
-
-
-def _on_baselines(lines: list[Line]) -> Iterator[Line]:
+def _on_baselines(lines: Iterable[Line]) -> Iterator[Line]:
     """Pieces of one line that PDFium took apart for a raised or lowered sign are put together again."""
     pending: Line | None = None
     for line in lines:
@@ -131,7 +113,7 @@ def _between(lines: list[Line], i: int, pitch: float) -> str:
         return "\n\n"
     if step <= 0:  # up the page: the next column
         return " " if b.text[0].islower() and not _SENTENCE_END.search(a.text) else "\n\n"
-    if _LIST_ITEM.match(b.text):
+    if _LIST_ITEM.match(b.text) or _LEADER_END.search(a.text):
         return "\n"
     if len(a.segments) > 1 or len(b.segments) > 1 or not _is_full(lines, i):
         return "\n"
@@ -144,7 +126,10 @@ def _is_full(lines: list[Line], i: int) -> bool:
     a, b = lines[i], lines[i + 1]
     above = itertools.takewhile(lambda line: _same_block(line, a), reversed(lines[max(0, i - _BLOCK_LINES) : i]))
     below = itertools.takewhile(lambda line: _same_block(line, a), lines[i + 1 : i + 1 + _BLOCK_LINES])
-    margin = max(line.right for line in (a, *above, *below))
+    block = [*above, *below]
+    if not block and not _LIST_ITEM.match(a.text):  # alone in its block, a line tells nothing of the margin
+        block = lines[max(0, i - _BLOCK_LINES) : i + 1 + _BLOCK_LINES]
+    margin = max(line.right for line in (a, *block))
     return a.right + b.segments[0].first_word_width + 0.25 * a.size >= margin - 0.02 * (margin - a.left)
 
 
@@ -154,6 +139,8 @@ def _same_block(line: Line, a: Line) -> bool:
 
 def _begins_paragraph(before: Line | None, a: Line, b: Line, after: Line | None) -> bool:
     """By indent: a first line that stands in, or, in hanging lists, one that stands out."""
+    if _LIST_ITEM.match(a.text):
+        return False  # what is indented below a mark is its item
     indent = _INDENT * a.size
     if b.left - a.left > indent:
         return after is None or b.left - after.left > indent

@@ -6,6 +6,7 @@ count. Hidden text is a known way to slip instructions to a language model, whic
 
 import re
 from collections import Counter
+from itertools import islice
 
 from lxml import etree
 
@@ -66,6 +67,9 @@ _MENU_NAMES = frozenset(
 _WORDS = re.compile(r"[a-z]+")
 HIDDEN = "hidden blocks"
 _MAIN_SHARE = 0.5
+# Pages nest up to 2,048 elements deep; what looks at all around each of them would take minutes for one made so.
+_MENU_PIECES = 2_000  # of text; what has more is no menu
+_ANCESTORS = 64
 
 
 def left_out(element: etree._Element) -> str | None:
@@ -90,7 +94,10 @@ def _is_menu(element: etree._Element) -> bool:
     names = _WORDS.findall(f"{element.get('class', '')} {element.get('id', '')}".lower())
     if _MENU_NAMES.isdisjoint(names):
         return False
-    everything = len("".join("".join(element.itertext()).split()))
+    pieces = list(islice(element.itertext(), _MENU_PIECES + 1))
+    if len(pieces) > _MENU_PIECES:
+        return False
+    everything = len("".join("".join(pieces).split()))
     links = sum(len("".join("".join(link.itertext()).split())) for link in element.iter("a"))
     return links > 0.7 * everything
 
@@ -118,23 +125,28 @@ def _on_plain_page(element: etree._Element) -> bool:
     """Whether nothing in the page itself colours the ground that the element stands on."""
     return not any(
         "background" in ancestor.get("style", "").lower() or ancestor.get("bgcolor") or ancestor.get("class")
-        for ancestor in element.iterancestors()
+        for ancestor in islice(element.iterancestors(), _ANCESTORS)
     )
 
 
 def _inside_quote(element: etree._Element) -> bool:
-    return any(ancestor.tag == "blockquote" for ancestor in element.iterancestors())
+    return any(ancestor.tag == "blockquote" for ancestor in islice(element.iterancestors(), _ANCESTORS))
 
 
 def content_root(root: etree._Element, omitted: Counter[str]) -> etree._Element:
     """The page's one `<main>` if most of the visible text is in it, else the whole page."""
-    mains = [e for e in root.iter("main", "div", "section", "article") if e.tag == "main" or e.get("role") == "main"]
-    mains = [e for e in mains if not any(a in mains for a in e.iterancestors())]
-    titled_outside = root.find(".//h1") is not None and not any(main.find(".//h1") is not None for main in mains)
-    if len(mains) == 1 and not titled_outside and _visible_length(mains[0]) >= _MAIN_SHARE * _visible_length(root):
+    mains = _mains(root)
+    if not mains or len(_mains(mains[0])) < len(mains):  # those inside the first are part of it
+        return root
+    titled_outside = root.find(".//h1") is not None and mains[0].find(".//h1") is None
+    if not titled_outside and _visible_length(mains[0]) >= _MAIN_SHARE * _visible_length(root):
         omitted["what stands beside the main text"] += 1
         return mains[0]
     return root
+
+
+def _mains(root: etree._Element) -> list[etree._Element]:
+    return [e for e in root.iter("main", "div", "section", "article") if e.tag == "main" or e.get("role") == "main"]
 
 
 def _visible_length(root: etree._Element) -> int:

@@ -5,7 +5,7 @@ In: a request. Out: the parts, typed. Must not: build anything.
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -19,6 +19,7 @@ from rag_service.index.async_catalog import AsyncCatalog
 from rag_service.readiness import Readiness
 from rag_service.settings import Settings
 from rag_service.telemetry import Metrics, log
+from rag_service.uploads import Uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +31,29 @@ class Parts:
     admission: Admission
     catalog: AsyncCatalog
     readiness: Readiness
+    uploads: Uploads
     metrics: Metrics
     demo: bool
+    caller: str = ""  # whose request it is: callers take turns
 
     def admitted(self, work: Callable[[Permit], AsyncGenerator[Event, None]]) -> AsyncGenerator[Event, None]:
         """The events of `work`, begun once there is a place for it; the place in the queue is told until then.
 
-        Raises Overloaded at once, before the first event. The place is given up when the generator is closed.
+        Raises Overloaded at once, before the first event; or after places were told, when it has waited too long or given way
+        to another caller. Any other failure after the first event of `work` is an event. The place is given up when the
+        generator is closed.
         """
-        return self._counted(failures_told(self._run(work)))
+        return self._counted(self._run(work))
 
     async def _run(self, work: Callable[[Permit], AsyncGenerator[Event, None]]) -> AsyncGenerator[Event, None]:
-        async with self.admission.join() as ticket:
+        async with self.admission.join(self.caller) as ticket:
             async with aclosing(ticket.positions()) as positions:
                 async for position in positions:
                     yield Status("queued", position)
             assert ticket.permit is not None  # noqa: S101  positions() ends only then
-            async with aclosing(work(ticket.permit)) as events:
+            async with aclosing(failures_told(work(ticket.permit))) as events:
                 async for event in events:
+                    ticket.broken_off = isinstance(event, Failed)
                     yield event
 
     async def _counted(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
@@ -58,7 +64,7 @@ class Parts:
                         self._count(event)
                     yield event
             except RagError as error:
-                self.metrics.errors.labels(error.code).inc()
+                self.metrics.error_told(error.code)
                 log.warning("request_refused", code=error.code)
                 raise
 
@@ -67,7 +73,7 @@ class Parts:
             self.metrics.citations.labels(event.status).inc()
         elif isinstance(event, Failed):
             self.metrics.answers.labels("failed").inc()
-            self.metrics.errors.labels(event.code).inc()
+            self.metrics.error_told(event.code)
         else:
             self.metrics.answers.labels(event.finish_reason).inc()
             for stage, milliseconds in event.timings_ms.items():
@@ -81,7 +87,13 @@ class Parts:
 
 def parts(request: Request) -> Parts:
     found: Parts = request.app.state.parts
-    return found
+    return replace(found, caller=caller_of(request))
+
+
+def caller_of(request: Request) -> str:
+    """The client's address: there is one key at most, so it tells nobody apart. Behind a proxy that uvicorn trusts (its
+    FORWARDED_ALLOW_IPS, else loopback) it is the one that the proxy names."""
+    return request.client.host if request.client is not None else ""
 
 
 PartsDep = Annotated[Parts, Depends(parts)]

@@ -94,9 +94,12 @@ def source_json(source: Source) -> dict[str, Any]:
         "heading": " > ".join(source.heading_path) or None,
         "page_start": first,
         "page_end": last,
+        "page_unit": source.page_unit,
         "start": source.span.start,
         "end": source.span.end,
         "score": source.score,
+        "ocr": source.ocr,
+        "also_at": list(source.also_at),
         "text": source.text,
     }
 
@@ -117,6 +120,8 @@ def citation_json(citation: Citation) -> dict[str, Any]:
             "title": source.title,
             "page_start": first,
             "page_end": last,
+            "page_unit": source.page_unit,
+            "ocr": source.ocr,
             "start": span.start if span else None,
             "end": span.end if span else None,
             "quote": citation.quote,

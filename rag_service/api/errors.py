@@ -24,9 +24,11 @@ STATUS: dict[type[RagError], int] = {
     errors.InvalidRequest: 422,
     errors.QuestionTooLong: 413,
     errors.Unauthorized: 401,
+    errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.Overloaded: 429,
     errors.ShuttingDown: 503,
+    errors.UploadsUnavailable: 503,
     errors.IndexUnusable: 503,
     errors.FingerprintMismatch: 409,
     errors.EmbeddingsUnavailable: 503,
@@ -102,13 +104,13 @@ def install(app: FastAPI, metrics: Metrics) -> None:
 
     async def on_rag_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RagError)  # noqa: S101  registered for this class only
-        metrics.errors.labels(error.code).inc()
+        metrics.error_told(error.code)
         log.warning("request_refused", code=error.code, path=request.url.path)
         return error_response(error)
 
     async def on_invalid(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)  # noqa: S101  registered for this class only
-        metrics.errors.labels("invalid_request").inc()
+        metrics.error_told("invalid_request")
         fields = [field_problem(item) for item in error.errors()]
         told = "; ".join(f"{item['field']}: {item['problem']}" for item in fields[:5])
         return JSONResponse(body("invalid_request", told, {"fields": fields[:20]}), 422)

@@ -7,6 +7,7 @@ In: ASGI messages. Out: the same, with headers; or a refusal. Must not: buffer a
 
 import re
 import secrets
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -16,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rag_service.answer import INTERNAL_ERROR
 from rag_service.api.errors import body, error_response
 from rag_service.errors import RagError, Unauthorized
-from rag_service.settings import ServerSettings
+from rag_service.settings import Settings
 from rag_service.telemetry import Metrics, log, request_id
 
 CSP = (
@@ -33,18 +34,21 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 # The same for everybody who installs this: no document, no question and no number of this service is in them.
 OPEN_PATHS = ("/", "/health", "/ready", "/favicon.ico", "/docs", "/openapi.json")
 OPEN_FOLDERS = ("/static/", "/docs/")
+UPLOAD = ("POST", "/documents")  # has a limit of its own
 GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Gate:
     """Every request passes here first."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+        server = settings.server
         self._app = app
         self._metrics = metrics
-        self._key = settings.api_key.get_secret_value().strip().encode() if settings.api_key else None
-        self._origins = settings.cors_origins
-        self._max_body = settings.max_body_bytes
+        self._key = server.api_key.get_secret_value().strip().encode() if server.api_key else None
+        self._origins = server.cors_origins
+        self._limit = BodyLimit(server.max_body_bytes, "RAG_SERVER__MAX_BODY_BYTES")
+        self._upload_limit = BodyLimit(settings.uploads.max_mb * 1_000_000, "RAG_UPLOADS__MAX_MB")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,7 +64,7 @@ class Gate:
         except Exception:
             # Here and not in Starlette's own handler, which is outside of this and knows no request id.
             log.exception("request_failed", path=scope["path"])
-            self._metrics.errors.labels(RagError.code).inc()
+            self._metrics.error_told(RagError.code)
             if sending.started:
                 raise
             await error_response(RagError(INTERNAL_ERROR))(scope, receive, sending)
@@ -76,12 +80,13 @@ class Gate:
             refused = JSONResponse(body("forbidden", "Pages of other sites may not send this request."), 403)
             await refused(scope, receive, send)
             return
+        limit = self._upload_limit if (scope["method"], scope["path"]) == UPLOAD else self._limit
         length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._max_body:
-            refused = JSONResponse(body("body_too_large", too_large(self._max_body)), 413)
+        if length.isdecimal() and int(length) > limit.max_bytes:
+            refused = JSONResponse(body("body_too_large", limit.passed()), 413)
             await refused(scope, receive, send)
             return
-        await self._app(scope, _Limited(receive, self._max_body), send)
+        await self._app(scope, _Limited(receive, limit), send)
 
     def _authorised(self, scope: Scope, headers: Headers) -> bool:
         path: str = scope["path"]
@@ -98,8 +103,15 @@ class Gate:
         return "*" not in self._origins and headers.get("origin", "") not in self._origins
 
 
-def too_large(limit: int) -> str:
-    return f"The body is larger than {limit} bytes (RAG_SERVER__MAX_BODY_BYTES)."
+@dataclass(frozen=True, slots=True)
+class BodyLimit:
+    """How large a body may be, and the setting that says so."""
+
+    max_bytes: int
+    setting: str
+
+    def passed(self) -> str:
+        return f"The body is larger than {self.max_bytes} bytes ({self.setting})."
 
 
 def _plainly(scope: Scope, send: Send) -> Send:
@@ -117,16 +129,17 @@ def _plainly(scope: Scope, send: Send) -> Send:
 class _Limited:
     """`receive` that counts: a body without a Content-Length is limited too. FastAPI lets the HTTPException through."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
+    def __init__(self, receive: Receive, limit: BodyLimit) -> None:
         self._receive = receive
-        self._limit = self._left = limit
+        self._limit = limit
+        self._left = limit.max_bytes
 
     async def __call__(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                raise HTTPException(413, too_large(self._limit))
+                raise HTTPException(413, self._limit.passed())
         return message
 
 

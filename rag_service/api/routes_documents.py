@@ -12,7 +12,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from rag_service.api.dependencies import KEY, PartsDep
 from rag_service.api.routes_answers import prefers
 from rag_service.errors import InvalidRequest
-from rag_service.index.catalog import Catalog, DocumentRow
+from rag_service.events import page_unit
+from rag_service.index.catalog import Catalog
+from rag_service.index.rows import DocumentRow
 from rag_service.index.spans import PageStarts, Span
 
 router = APIRouter(tags=["documents"], dependencies=[KEY])
@@ -72,6 +74,7 @@ def as_json(
         "text": shown.of(text),
         "offset": shown.start,
         "length": len(text),
+        "page_unit": page_unit(found.media_type),
         "pages": [{"page": page, "start": start} for page, start in page_starts(pages, shown)],
         "span": {"start": span.start, "end": span.end} if span else None,
         "stale": stale,
@@ -104,7 +107,8 @@ PAGE = """<!doctype html>
 def as_page(found: DocumentRow, text: str, pages: PageStarts, span: Span | None, shown: Span, stale: bool) -> str:
     """The page, every piece of it escaped."""
     first, last = pages.pages_of(span) if span else (None, None)
-    where = "" if first is None else f" · page {first}" if first == last else f" · pages {first}–{last}"
+    unit = page_unit(found.media_type)
+    where = "" if first is None else f" · {unit} {first}" if first == last else f" · {unit}s {first}–{last}"
     notice = ""
     if stale:
         notice += '<p class="note">The document has changed since this was cited: the passage is not marked.</p>'
@@ -115,17 +119,17 @@ def as_page(found: DocumentRow, text: str, pages: PageStarts, span: Span | None,
         uri=escape(found.uri),
         where=where,
         notice=notice,
-        content="".join(sheets(text, pages, span, shown)),
+        content="".join(sheets(text, pages, span, shown, unit.capitalize())),
     )
 
 
-def sheets(text: str, pages: PageStarts, span: Span | None, shown: Span) -> list[str]:
-    """The shown part, page by page, with the passage in a `<mark>`."""
+def sheets(text: str, pages: PageStarts, span: Span | None, shown: Span, unit: str) -> list[str]:
+    """The shown part, page (slide, sheet) by page, with the passage in a `<mark>`."""
     starts = page_starts(pages, shown) or [(0, shown.start)]
     edges = [max(shown.start, start) for _, start in starts] + [shown.end]
     made = []
     for (page, _), start, end in zip(starts, edges, edges[1:], strict=False):
-        label = f'<h2 class="page-break" id="page-{page}">Page {page}</h2>' if page else ""
+        label = f'<h2 class="page-break" id="page-{page}">{unit} {page}</h2>' if page else ""
         made.append(f'{label}<div class="document-text">{marked(text, Span(start, end), span)}</div>')
     return made
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from rag_service.api.dependencies import KEY, PartsDep
@@ -39,8 +39,8 @@ async def ready(parts: PartsDep) -> Response:
 
 @router.get("/metrics", response_class=Response, dependencies=[KEY])
 async def metrics(parts: PartsDep) -> Response:
-    """Prometheus metrics of this process."""
-    return Response(generate_latest(parts.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    """Prometheus metrics, of all workers together."""
+    return Response(await parts.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/info", dependencies=[KEY])
@@ -61,6 +61,7 @@ async def info(parts: PartsDep) -> dict[str, Any]:
         "demo": parts.demo,
         "notice": DEMO_NOTICE if parts.demo else None,
         "documents": documents,
+        "uploads": parts.settings.uploads_enabled,
         "version": version("rag-service"),
     }
 

@@ -5,59 +5,36 @@ is not live is never returned, so half-written and replaced versions cannot be a
 """
 
 import json
-import re
 import sqlite3
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rag_service.errors import CatalogUnavailable, NotFound
 from rag_service.index.chunks import Chunk
 from rag_service.index.fingerprint import Fingerprint
-from rag_service.index.schema import connect, fulltext_table
+from rag_service.index.listing_sql import COUNT_DOCUMENTS, COUNT_PROBLEMS, DOCUMENTS, PROBLEMS, fold, mentions
+from rag_service.index.rows import (
+    Counts,
+    DocumentRow,
+    Filters,
+    Listed,
+    LiveChunk,
+    Making,
+    Place,
+    Problem,
+    Stamp,
+    WebPage,
+    document_from,
+    listed_from,
+    live_chunk_from,
+    making_from,
+    pages_from,
+)
+from rag_service.index.schema import STAGING, connect, fulltext_table
+from rag_service.index.search_sql import BM25, LIVE_CHUNKS, match_expression, matching
 from rag_service.index.spans import PageStarts, Span
-
-Filters = Mapping[str, Sequence[str | int | float | bool]]
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentRow:
-    """A document as it stands in the index. `size` is bytes of the file, `indexed_at` ISO 8601 in UTC."""
-
-    id: str
-    collection: str
-    uri: str
-    title: str
-    media_type: str
-    size: int
-    content_hash: str
-    version: str
-    metadata: dict[str, str | int | float | bool]
-    indexed_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class LiveChunk:
-    """A chunk together with the document it is cited under. Its `pages` are those inside the chunk."""
-
-    id: str
-    document_id: str
-    version: str
-    title: str
-    uri: str
-    span: Span
-    text: str
-    heading_path: tuple[str, ...]
-    pages: PageStarts
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    documents: int
-    versions: int
-    chunks: int
 
 
 class Catalog:
@@ -77,13 +54,30 @@ class Catalog:
         row = self._one("SELECT fingerprint FROM collections WHERE name = ?", collection)
         return Fingerprint.from_json(row["fingerprint"]) if row else None
 
+    @property
+    def identity(self) -> str:
+        """Tells this catalog from every other; moves with the file."""
+        return str(self._one("SELECT id FROM identity")["id"])
+
+    def place(self, collection: str) -> Place:
+        """Where its vectors are in Chroma. As good as the fingerprint: read both in one go, and again after searching."""
+        row = self._one("SELECT generation FROM collections WHERE name = ?", collection)
+        return Place(row["generation"] if row else 0, self.identity)
+
     def collections(self) -> list[str]:
-        return [row["name"] for row in self._all("SELECT name FROM collections ORDER BY name")]
+        """Those that are read; what a rebuild has not finished is none."""
+        sql = "SELECT name FROM collections WHERE name NOT LIKE '%' || ? ORDER BY name"
+        return [row["name"] for row in self._all(sql, STAGING)]
 
     def last_run(self, collection: str) -> str | None:
         """When the last ingest run ended, ISO 8601 in UTC."""
         row = self._one("SELECT last_run FROM collections WHERE name = ?", collection)
         return row["last_run"] if row else None
+
+    def made_with(self, collection: str) -> str | None:
+        """The versions of the programs of that run."""
+        row = self._one("SELECT made_with FROM collections WHERE name = ?", collection)
+        return row["made_with"] or None if row else None
 
     def counts(self, collection: str) -> Counts:
         tables = ("documents", "versions", "chunks")
@@ -93,16 +87,26 @@ class Catalog:
         ]
         return Counts(*numbers)
 
-    def problems(self, collection: str) -> list[tuple[str, str, str]]:
-        """(uri, status, reason) of the files that the last runs could not take."""
-        rows = self._all("SELECT * FROM problems WHERE collection = ? ORDER BY status, uri", collection)
-        return [(row["uri"], row["status"], row["reason"]) for row in rows]
+    def unread_pages(self, collection: str) -> int:
+        """Pages in the index's documents that have something to see but brought no text."""
+        return int(self._one("SELECT total(unread) AS n FROM versions WHERE collection = ?", collection)["n"])
+
+    def problems(self, collection: str) -> list[Problem]:
+        """Files that the last runs could not take."""
+        sql = "SELECT uri, status, reason, attempt FROM problems WHERE collection = ? ORDER BY status, uri"
+        return [Problem(*row) for row in self._all(sql, collection)]
+
+    def problem(self, collection: str, uri: str) -> Problem | None:
+        sql = "SELECT uri, status, reason, attempt FROM problems WHERE collection = ? AND uri = ?"
+        row = self._one(sql, collection, uri)
+        return Problem(*row) if row else None
 
     # -- documents
 
     def documents(self, collection: str) -> list[DocumentRow]:
         return [
-            _document(row) for row in self._all("SELECT * FROM documents WHERE collection = ? ORDER BY uri", collection)
+            document_from(row)
+            for row in self._all("SELECT * FROM documents WHERE collection = ? ORDER BY uri", collection)
         ]
 
     def document(self, document_id: str) -> DocumentRow:
@@ -110,18 +114,44 @@ class Catalog:
         row = self._one("SELECT * FROM documents WHERE id = ?", document_id)
         if row is None:
             raise NotFound(f"There is no document {document_id!r} in the index.")
-        return _document(row)
+        return document_from(row)
 
     def has_document(self, document_id: str) -> bool:
         return self._one("SELECT 1 FROM documents WHERE id = ?", document_id) is not None
 
     def document_at(self, collection: str, uri: str) -> DocumentRow | None:
         row = self._one("SELECT * FROM documents WHERE collection = ? AND uri = ?", collection, uri)
-        return _document(row) if row else None
+        return document_from(row) if row else None
+
+    def each_document(self, collection: str, uri_prefix: str = "") -> Iterator[DocumentRow]:
+        """Documents whose URI begins so, by URI, without holding all of them. Rows changed meanwhile may be met or not."""
+        sql = (
+            "SELECT * FROM documents WHERE collection = ? AND uri > ? AND substr(uri, 1, ?) = ? ORDER BY uri LIMIT 1000"
+        )
+        last = ""
+        while rows := self._all(sql, collection, max(last, uri_prefix[:-1]), len(uri_prefix), uri_prefix):
+            yield from map(document_from, rows)
+            last = rows[-1]["uri"]
+
+    def listed_documents(self, collection: str, mentioned: str, after: str, limit: int) -> list[Listed]:
+        """The next documents by URI that mention a text ("": all) in title or URI; `after` is the last URI before."""
+        wanted = self._folded(mentioned)
+        return [listed_from(row) for row in self._all(DOCUMENTS, collection, after, wanted, wanted, limit)]
+
+    def listed_problems(self, collection: str, mentioned: str, after: str, limit: int) -> list[Problem]:
+        """The next problems by URI, as `listed_documents`."""
+        wanted = self._folded(mentioned)
+        return [Problem(*row) for row in self._all(PROBLEMS, collection, after, wanted, wanted, limit)]
+
+    def count_listed(self, collection: str, mentioned: str) -> tuple[int, int]:
+        """How many documents and how many problems mention a text."""
+        wanted = self._folded(mentioned)
+        documents = self._one(COUNT_DOCUMENTS, collection, wanted, wanted)["n"]
+        return documents, self._one(COUNT_PROBLEMS, collection, wanted, wanted)["n"]
 
     def documents_with_content(self, collection: str, content_hash: str) -> list[DocumentRow]:
         sql = "SELECT * FROM documents WHERE collection = ? AND content_hash = ? ORDER BY uri"
-        return [_document(row) for row in self._all(sql, collection, content_hash)]
+        return [document_from(row) for row in self._all(sql, collection, content_hash)]
 
     def version_is_live(self, collection: str, version: str) -> bool:
         return (
@@ -133,7 +163,38 @@ class Catalog:
         row = self._one("SELECT text, page_starts FROM versions WHERE collection = ? AND id = ?", collection, version)
         if row is None:
             raise NotFound(f"There is no version {version!r} in the index: the document has changed or was deleted.")
-        return row["text"], _pages(row["page_starts"])
+        return row["text"], pages_from(row["page_starts"])
+
+    def making(self, collection: str, version: str) -> Making:
+        """How a live version was made. Raises NotFound."""
+        sql = "SELECT loader, chunker, ocr, unread, metadata, structure FROM versions WHERE collection = ? AND id = ?"
+        row = self._one(sql, collection, version)
+        if row is None:
+            raise NotFound(f"There is no version {version!r} in the index.")
+        return making_from(row)
+
+    def loose_versions(self, collection: str) -> list[str]:
+        """Versions noted as not live, whose vectors are to be deleted from Chroma."""
+        return [
+            row["version"] for row in self._all("SELECT version FROM loose_vectors WHERE collection = ?", collection)
+        ]
+
+    def stamp(self, collection: str, uri: str) -> Stamp | None:
+        """The file as it was when its content was last hashed."""
+        sql = "SELECT stamp, device, content_hash, loader FROM stamps WHERE collection = ? AND uri = ?"
+        row = self._one(sql, collection, uri)
+        return Stamp(*row) if row else None
+
+    def web_page(self, collection: str, uri: str) -> WebPage | None:
+        """What its server said of an indexed page."""
+        sql = "SELECT etag, last_modified, sitemap FROM web_pages WHERE collection = ? AND uri = ?"
+        row = self._one(sql, collection, uri)
+        return WebPage(*row) if row else None
+
+    def pages_of_sitemap(self, collection: str, sitemap: str) -> list[str]:
+        """URIs of the indexed pages that this sitemap listed when they were read."""
+        sql = "SELECT uri FROM web_pages WHERE collection = ? AND sitemap = ? ORDER BY uri"
+        return [row["uri"] for row in self._all(sql, collection, sitemap)]
 
     def versions_where(self, collection: str, filters: Filters) -> list[str]:
         """Live versions of the documents that match all `filters` (see `matching`)."""
@@ -150,7 +211,13 @@ class Catalog:
         spans = [Span(row["start"], row["end"]) for row in rows]
         return [
             Chunk(
-                row["id"], version, span, span.of(text), tuple(json.loads(row["heading_path"])), *pages.pages_of(span)
+                row["id"],
+                version,
+                span,
+                span.of(text),
+                tuple(json.loads(row["heading_path"])),
+                *pages.pages_of(span),
+                ocr=bool(row["ocr"]),
             )
             for row, span in zip(rows, spans, strict=True)
         ]
@@ -161,13 +228,14 @@ class Catalog:
         """The live ones among `ids`, by id. A version that several documents share is cited under the first by URI of those
         that match the `filters`."""
         wanted = list(ids)
-        table = self._fulltext(collection)
-        if not wanted or table is None:
-            return {}
         condition, values = matching(collection, filters or {})
-        sql = LIVE_CHUNKS.format(table=table, condition=condition)
-        rows = self._all(sql, *values, collection, json.dumps(wanted))
-        return {row["id"]: _chunk(row) for row in rows}
+        with self.snapshot():
+            table = self._fulltext(collection)
+            if not wanted or table is None:
+                return {}
+            sql = LIVE_CHUNKS.format(table=table, condition=condition)
+            rows = self._all(sql, *values, collection, json.dumps(wanted))
+        return {row["id"]: live_chunk_from(row) for row in rows}
 
     def bm25(
         self, collection: str, question: str, limit: int, versions: Sequence[str] | None = None
@@ -177,19 +245,38 @@ class Catalog:
         `versions` restricts the search to those; dead versions have no rows here.
         """
         match = match_expression(question)
-        table = self._fulltext(collection)
-        if not match or table is None:
+        if not match:
             return {}
         restriction = "" if versions is None else "AND version IN (SELECT value FROM json_each(?))"
         values: list[Any] = [match] if versions is None else [match, json.dumps(list(versions))]
-        rows = self._all(BM25.format(table=table, restriction=restriction), *values, limit)
+        with self.snapshot():
+            table = self._fulltext(collection)
+            if table is None:
+                return {}
+            rows = self._all(BM25.format(table=table, restriction=restriction), *values, limit)
         return {row["id"]: -row["score"] for row in rows}
 
     # -- plumbing
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """What is read inside is of one moment: a rebuild gives a collection another full-text table."""
+        if self._db.in_transaction:
+            yield
+            return
+        self._all("BEGIN")
+        try:
+            yield
+        finally:
+            self._all("ROLLBACK")
+
     def _fulltext(self, collection: str) -> str | None:
         row = self._one("SELECT id FROM collections WHERE name = ?", collection)
         return fulltext_table(row["id"]) if row else None
+
+    def _folded(self, mentioned: str) -> str:
+        self._db.create_function("mentions", 3, mentions, deterministic=True)
+        return fold(mentioned)
 
     def _one(self, sql: str, *values: Any) -> Any:
         rows = self._all(sql, *values)
@@ -200,100 +287,3 @@ class Catalog:
             return self._db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise CatalogUnavailable(f"The catalog {self.path} cannot be read: {error}.") from error
-
-
-FILTER_COLUMNS = {"document_id": "id", "uri": "uri", "title": "title", "media_type": "media_type"}
-IDENTITY = frozenset({"document_id", "uri", "media_type"})  # what a file says of itself must not count for these
-METADATA_KEY = re.compile(r"[\w.-]{1,100}")
-
-# Bare columns beside min() are those of the row with the least uri: SQLite defines that.
-LIVE_CHUNKS = """
-SELECT c.id, c.version, c.start, c."end", c.page_starts, c.heading_path, f.text,
-       d.id AS document_id, d.title, min(d.uri) AS uri
-FROM chunks c
-JOIN {table} f ON f.rowid = c.rowid
-JOIN (SELECT * FROM documents WHERE {condition}) d ON d.version = c.version
-WHERE c.collection = ? AND c.id IN (SELECT value FROM json_each(?))
-GROUP BY c.id
-"""
-
-# bm25() weighs the heading column half: a word in a heading counts for every chunk below it.
-BM25 = """
-SELECT c.id, bm25({table}, 0.5, 1.0) AS score
-FROM {table} JOIN chunks c ON c.rowid = {table}.rowid
-WHERE {table} MATCH ? {restriction}
-ORDER BY score LIMIT ?
-"""
-
-STOP_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are as at be by can do does for from has have how i in is it its me my of on or that the their there they"
-        " this to was we were what when where which who why will with you your"
-        " auf aus bei das dem den der des die ein eine einen einer es für hat ich im in ist kann man mit nach oder sich sie"
-        " sind und von was wann wer wie wird wo zu zum zur",
-    )
-)
-
-
-def matching(collection: str, filters: Filters) -> tuple[str, list[Any]]:
-    """An SQL condition on `documents`, and its values: of the collection, and matching all `filters`: a field of the
-    document, or a key of its metadata, equal to one of the given values. `title` is the file's name or the title in its
-    metadata. A key that no metadata has matches nothing."""
-    conditions = ["collection = ?"]
-    values: list[Any] = [collection]
-    for name, wanted in filters.items():
-        marks = ", ".join("?" * len(wanted))
-        either: list[str] = []
-        if name in FILTER_COLUMNS:
-            either.append(f"{FILTER_COLUMNS[name]} IN ({marks})")
-            values.extend(_comparable(value) for value in wanted)
-        if METADATA_KEY.fullmatch(name) and name not in IDENTITY:
-            either.append(f"json_extract(metadata, ?) IN ({marks})")
-            values.extend([f'$."{name}"', *(_comparable(value) for value in wanted)])
-        conditions.append(f"({' OR '.join(either) or 'FALSE'})")
-    return " AND ".join(conditions), values
-
-
-def match_expression(question: str) -> str:
-    """An FTS5 query for any of the question's words. Each is quoted, so no character of it is an operator.
-
-    Composed as the texts are: a letter apart from its accent would be two words. FTS5 folds case itself.
-    """
-    words = list(dict.fromkeys(re.findall(r"\w+", unicodedata.normalize("NFC", question))))
-    telling = [word for word in words if word.lower() not in STOP_WORDS] or words
-    return " OR ".join(f'"{word}"' for word in telling[:64])
-
-
-def _comparable(value: str | int | float | bool) -> str | int | float | bool:
-    """A filter's value as the metadata would hold it: ints beyond 64 bits are text there, and no text has surrogates."""
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return str(value)
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-
-def pages_json(pages: PageStarts) -> str:
-    return json.dumps([pages.first, *pages.offsets]) if pages.offsets else "[]"
-
-
-def _pages(data: str) -> PageStarts:
-    numbers = json.loads(data)
-    return PageStarts(tuple(numbers[1:]), numbers[0]) if numbers else PageStarts()
-
-
-def _document(row: sqlite3.Row) -> DocumentRow:
-    return DocumentRow(**{**dict(row), "metadata": json.loads(row["metadata"])})
-
-
-def _chunk(row: sqlite3.Row) -> LiveChunk:
-    return LiveChunk(
-        id=row["id"],
-        document_id=row["document_id"],
-        version=row["version"],
-        title=row["title"],
-        uri=row["uri"],
-        span=Span(row["start"], row["end"]),
-        text=row["text"],
-        heading_path=tuple(json.loads(row["heading_path"])),
-        pages=_pages(row["page_starts"]),
-    )

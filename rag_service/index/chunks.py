@@ -15,7 +15,9 @@ ID_LENGTH = 32  # hex digits: 128 bits of SHA-256, enough that two ids never mee
 class Chunk:
     """A span of one document version: `document.text[start:end] == text`, always.
 
-    `heading_path` is the headings above it, outermost first; `page_start` and `page_end` count pages from 1 or are None.
+    `heading_path` is the headings above it, outermost first, and for a chunk that begins inside a table what its first
+    row cannot say itself: the column headers, or which row it goes on with. `page_start` and `page_end` count pages from
+    1 or are None. `ocr` says that it was read from an image and may hold misread words.
     """
 
     id: str
@@ -25,6 +27,7 @@ class Chunk:
     heading_path: tuple[str, ...] = ()
     page_start: int | None = None
     page_end: int | None = None
+    ocr: bool = False
 
     @property
     def embedded_text(self) -> str:

@@ -1,11 +1,13 @@
 """Micro-batches: whatever arrives while a batch runs forms the next one; a lone item waits for nobody.
 
-In: items one by one, from many tasks. Out: each task's own result. Must not: block the event loop (the work runs in one
-worker thread, which so owns the model), or work for callers that have left.
+In: items one by one, from many tasks. Out: each task's own result. Must not: block the event loop, or work for callers that
+have left. `MicroBatcher` is for work that computes: one worker thread does it, which so owns the model. `CallBatcher` is for
+work that waits for another server.
 """
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
@@ -13,6 +15,7 @@ from rag_service.errors import ShuttingDown
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Key = TypeVar("Key", bound=Hashable)
 
 
 class MicroBatcher(Generic[Item, Result]):
@@ -75,3 +78,58 @@ class MicroBatcher(Generic[Item, Result]):
         if not self._waiting:
             self._arrived.clear()
         return batch
+
+
+class CallBatcher(Generic[Key, Item, Result]):
+    """Runs `work(key, items) -> results` (same length and order) for items of one key at a time; keys do not wait for each
+    other. What is submitted in one turn of the loop begins together. `close` when done."""
+
+    def __init__(self, work: Callable[[Key, list[Item]], Awaitable[list[Result]]], *, max_batch: int) -> None:
+        self._work = work
+        self._max_batch = max_batch
+        self._waiting: dict[Key, list[tuple[Item, asyncio.Future[Result]]]] = {}
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+
+    async def submit(self, key: Key, item: Item) -> Result:
+        """The result for `item`. Raises what `work` raised. Cancel the caller and the item is dropped, if its batch has not
+        begun."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, []).append((item, future))
+        if key not in self._tasks:
+            self._tasks[key] = asyncio.create_task(self._serve(key), name="call-batch")
+        return await future
+
+    async def close(self) -> None:
+        """Stop; whoever still waits is cancelled."""
+        tasks = [*self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _, future in itertools.chain(*self._waiting.values()):
+            future.cancel()
+
+    async def _serve(self, key: Key) -> None:
+        batch: list[tuple[Item, asyncio.Future[Result]]] = []
+        try:
+            while batch := self._next_batch(key):
+                try:
+                    results = await self._work(key, [item for item, _ in batch])
+                    pairs = list(zip(batch, results, strict=True))
+                except Exception as error:  # noqa: BLE001  each caller gets it
+                    for _, future in batch:
+                        if not future.done():
+                            future.set_exception(error)
+                else:
+                    for (_, future), result in pairs:
+                        if not future.done():
+                            future.set_result(result)
+        finally:
+            for _, future in batch:
+                future.cancel()  # there are some only when this task is cancelled
+            del self._tasks[key]
+
+    def _next_batch(self, key: Key) -> list[tuple[Item, asyncio.Future[Result]]]:
+        present = [entry for entry in self._waiting.pop(key, ()) if not entry[1].done()]
+        if len(present) > self._max_batch:
+            self._waiting[key] = present[self._max_batch :]
+        return present[: self._max_batch]

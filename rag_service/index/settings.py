@@ -42,7 +42,7 @@ class EmbeddingsSettings(Section):
         "all-MiniLM-L6-v2",
         min_length=1,
         description="A sentence-transformers model: a folder, a name already in the local Hugging Face cache, or the"
-        " default, which comes installed. Another model means another index: use a new RAG_COLLECTION.",
+        " default, which comes installed. After a change run `rag-ingest rebuild`, then restart the service.",
     )
     device: str = Field(
         "cpu",
@@ -53,13 +53,50 @@ class EmbeddingsSettings(Section):
         description="Number format for embedding. auto takes bfloat16 where the CPU computes it natively: about twice as fast.",
     )
     batch_size: int = Field(
-        32, ge=1, le=1024, description="Texts embedded in one pass. Raise it on a GPU; on a CPU it changes little."
+        32,
+        ge=1,
+        le=1024,
+        description="The most texts in one pass of the model or one request. A CPU's passes end at 2,048 tokens anyway; raise"
+        " it on a GPU, lower it when memory is short.",
     )
     threads: int = Field(
         0,
         ge=0,
         le=256,
         description="CPU threads for embedding; 0 lets PyTorch choose. Lower it to leave cores to others.",
+    )
+    query_prefix: str | None = Field(
+        None,
+        max_length=2000,
+        description='Put before every question. Unset: what the model\'s own files say. e5 models want "query: " (with the'
+        " quotes, which keep the space). A change needs `rag-ingest rebuild`.",
+    )
+    passage_prefix: str | None = Field(
+        None,
+        max_length=2000,
+        description='The same for chunks; "passage: " for e5 models.',
+    )
+    base_url: AnyHttpUrl | None = Field(
+        None,
+        description="An OpenAI-compatible endpoint for embeddings (vLLM, TEI), ending in /v1. Unset: the model runs in this"
+        " process. With it RAG_EMBEDDINGS__MODEL is a name that is served there, by default the first.",
+    )
+    api_key: SecretStr | None = Field(None, description="Bearer token for that endpoint.")
+    timeout_s: float = Field(
+        60.0, gt=0, le=3600, description="Seconds to wait for one answer of that endpoint. Raise it for a slow one."
+    )
+    max_tokens: int | None = Field(
+        None,
+        ge=16,
+        le=1_000_000,
+        description="Tokens that the endpoint's model reads of a text. Unset: what the endpoint tells; set it where it tells"
+        " nothing.",
+    )
+    tokenizer: str | None = Field(
+        None,
+        min_length=1,
+        description="The tokenizer of the endpoint's model: a folder with tokenizer.json, or a name in the local Hugging Face"
+        " cache. Unset: tokens are estimated, on the safe side, which makes chunks smaller than they could be.",
     )
 
 

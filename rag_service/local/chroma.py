@@ -13,9 +13,14 @@ from rag_service.local.server import ServerSpec, SharedServer
 CHROMA_CLI = "import sys, chromadb_rust_bindings; chromadb_rust_bindings.cli(['chroma', *sys.argv[1:]])"
 
 
+def chroma_folder(home: Path) -> Path:
+    """Where its data is."""
+    return home.absolute() / "chroma"
+
+
 def chroma_server(home: Path) -> SharedServer:
     """The server of `home`, which may not exist yet: data in `home/chroma`, run files in `home/run`."""
-    folder = home.absolute() / "chroma"
+    folder = chroma_folder(home)
     spec = ServerSpec(
         name="chroma",
         command=(

@@ -18,6 +18,7 @@ import orjson
 
 from rag_service.errors import ContextTooLong, UpstreamError, UpstreamModelNotFound, UpstreamRejected
 from rag_service.settings import LlmSettings
+from rag_service.telemetry import observation, trace_headers
 from rag_service.upstream.faults import read_reply, reply_fault, transport_fault
 from rag_service.upstream.parser import ChunkParser
 from rag_service.upstream.stream import ModelStream
@@ -164,6 +165,7 @@ class Upstream:
                 first_token_due=started + settings.first_token_timeout_s,
                 token_timeout_s=settings.token_timeout_s,
                 total_due=started + settings.total_timeout_s,
+                model=model,
             )
             yield stream
             if stream.complete:
@@ -203,7 +205,12 @@ class Upstream:
             return orjson.dumps(fields)
 
     async def _post(self, body: bytes, request_id: str | None) -> aiohttp.ClientResponse:
-        headers = {**self._headers, "Content-Type": "application/json", "Accept": "text/event-stream"}
+        headers = {
+            **self._headers,
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream",
+            **trace_headers(),
+        }
         if request_id is not None:
             headers["X-Request-Id"] = request_id
         connection = SimpleNamespace(reused=False)
@@ -225,6 +232,8 @@ class Upstream:
                 if not connection.reused:
                     raise
                 connection.reused = False
+                if (seen := observation.get()) is not None:
+                    seen.upstream_retries += 1
 
     async def _refusal(self, response: aiohttp.ClientResponse, model: str, private: Sequence[str]) -> UpstreamError:
         try:

@@ -10,7 +10,7 @@ is told of and dropped. A template that puts `<think>` into the prompt sends onl
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -27,13 +27,15 @@ _OPEN, _CLOSE = "<think>", "</think>"
 class ModelDelta:
     """What one flush brought. `reasoning` means that the model thinks and has no text yet; such a delta has no text.
 
-    `finish_reason` (as the endpoint wrote it) and `usage` stand in the last delta only.
+    `finish_reason` (as the endpoint wrote it) and `usage` stand in the last delta only. `tokens` is in how many pieces the text
+    came: tokens, where the endpoint sends each by itself.
     """
 
     text: str = ""
     reasoning: bool = False
     finish_reason: str | None = None
     usage: Usage | None = None
+    tokens: int = field(default=0, compare=False)
 
 
 class ChunkParser:
@@ -52,6 +54,7 @@ class ChunkParser:
         self._tail: list[bytes] = []  # the unfinished line, in the pieces it came in
         self._tail_bytes = 0
         self._text: list[str] = []
+        self._tokens = 0
         self._reasoned = False
         self._told_end = False
         self._thinking = _ThinkFilter()
@@ -95,10 +98,11 @@ class ChunkParser:
             self._text.append(self._thinking.flush())
         text = "".join(self._text)
         self._text.clear()
+        tokens, self._tokens = self._tokens, 0
         if self.ended and not self._told_end:
             self._told_end = True
-            return ModelDelta(text=text, finish_reason=self.finish_reason or "stop", usage=self._usage)
-        return ModelDelta(text=text) if text else None
+            return ModelDelta(text=text, finish_reason=self.finish_reason or "stop", usage=self._usage, tokens=tokens)
+        return ModelDelta(text=text, tokens=tokens) if text else None
 
     def _keep_tail(self, data: bytes) -> bool:
         if data:
@@ -138,6 +142,7 @@ class ChunkParser:
                 self.started = self._reasoned = True
             if content and isinstance(content, str):
                 self.started = True
+                self._tokens += 1
                 if self._thinking.over:
                     self._text.append(content)
                 else:

@@ -35,8 +35,10 @@ class ModelStream(AsyncIterator[ModelDelta]):
         first_token_due: float,
         token_timeout_s: float,
         total_due: float,
+        model: str = "",
     ) -> None:
         """`first_token_due` and `total_due` are times of the loop's clock; 0 s of `flush_interval_s` mean no pacing."""
+        self.model = model  # that was asked for
         self._loop = asyncio.get_running_loop()
         self._content = content
         self._parser = parser

@@ -19,11 +19,14 @@ import { readEvents } from "./stream.js";
  * @property {string} uri
  * @property {number | null} page_start
  * @property {number | null} page_end
+ * @property {string} page_unit
+ * @property {boolean} ocr Read from an image.
  * @property {number} start
  * @property {number} end
  * @property {number} score 0..1
  * @property {string} text
  * @property {string | null} heading
+ * @property {string[]} also_at Other places of the same content.
  */
 /**
  * @typedef {object} CitedPassage `n` is the source that it stands in; the citation's own `n` is what the model wrote.
@@ -34,6 +37,8 @@ import { readEvents } from "./stream.js";
  * @property {string} title
  * @property {number | null} page_start
  * @property {number | null} page_end
+ * @property {string} page_unit
+ * @property {boolean} ocr Read from an image.
  * @property {number | null} start
  * @property {number | null} end
  * @property {string | null} quote
@@ -52,6 +57,7 @@ import { readEvents } from "./stream.js";
  * @property {string} text
  * @property {number} offset
  * @property {number} length
+ * @property {"page" | "slide" | "sheet" | "chapter"} page_unit
  * @property {{page: number, start: number}[]} pages
  * @property {Span | null} span
  * @property {boolean} stale

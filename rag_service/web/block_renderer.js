@@ -156,7 +156,7 @@ export class BlockRenderer {
    */
   chip(citation) {
     const { sign, word, meaning } = STATUSES[citation.status];
-    const page = pageWords(citation.source.page_start, citation.source.page_end);
+    const page = pageWords(citation.source);
     const attributes = {
       class: `chip chip-${word}`,
       "data-citation": citation.id,

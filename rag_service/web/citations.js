@@ -68,13 +68,13 @@ function afterSentence(text, end) {
 }
 
 /**
- * @param {number | null} first
- * @param {number | null} last
- * @returns {string} "p. 3", "pp. 3–4", or "" where the source has no pages.
+ * @param {{page_start: number | null, page_end: number | null, page_unit?: string}} place
+ * @returns {string} "p. 3", "pp. 3–4", "slide 3", or "" where the source has no pages.
  */
-export function pageWords(first, last) {
+export function pageWords({ page_start: first, page_end: last, page_unit: unit }) {
   if (first === null || first === undefined) return "";
-  return last === null || last === undefined || last === first ? `p. ${first}` : `pp. ${first}–${last}`;
+  const [one, several] = !unit || unit === "page" ? ["p.", "pp."] : [unit, `${unit}s`];
+  return last === null || last === undefined || last === first ? `${one} ${first}` : `${several} ${first}–${last}`;
 }
 
 /**
@@ -96,7 +96,7 @@ export function answerAsText(text, placement) {
   const lines = cited
     .sort((a, b) => a.at - b.at)
     .map(({ citation: { n, status, source } }) => {
-      const place = [source.title, pageWords(source.page_start, source.page_end)].filter(Boolean).join(", ");
+      const place = [source.title, pageWords(source)].filter(Boolean).join(", ");
       return `[${n}] ${STATUSES[status].word}: ${place}${source.quote ? `: “${source.quote.replace(/\s+/g, " ")}”` : ""}`;
     });
   return `${answer}\n\nCitations, as checked by the service:\n${[...new Set(lines)].join("\n")}\n`;

@@ -19,6 +19,7 @@ import { button, byId, element } from "./dom.js";
  * @property {string} title
  * @property {number | null} page_start
  * @property {number | null} page_end
+ * @property {string} [page_unit]
  * @property {number | null} start
  * @property {number | null} end
  * @property {string | null} quote Shown where the document itself cannot be.
@@ -73,8 +74,9 @@ export class DocumentPanel {
  * @param {Passage} passage
  * @returns {Node[]}
  */
-function aboutPassage({ page_start: first, page_end: last, status }) {
-  const page = pageWords(first, last);
+function aboutPassage(passage) {
+  const page = pageWords(passage);
+  const { status } = passage;
   /** @type {Node[]} */
   const nodes = page === "" ? [] : [element("span", { class: "page" }, page)];
   if (status !== null) {
@@ -144,13 +146,15 @@ function gapNote(characters, where) {
  * @param {CodePoints} points Of the window's text.
  * @returns {Node[]}
  */
-function textNodes({ offset, pages, span }, points) {
+function textNodes({ offset, pages, page_unit, span }, points) {
   const last = offset + points.length;
+  const unit = `${page_unit.charAt(0).toUpperCase()}${page_unit.slice(1)}`;
   const inside = pages.filter(({ start }) => start >= offset && start < last);
   const cuts = [offset, last, ...inside.map(({ start }) => start), ...(span === null ? [] : [span.start, span.end])];
   const ordered = [...new Set(cuts)].filter((cut) => cut >= offset && cut <= last).sort((a, b) => a - b);
   return ordered.flatMap((from, index) => {
-    const labels = inside.filter(({ start }) => start === from).map(({ page }) => element("span", { class: "page-break" }, `Page ${page}`));
+    const starting = inside.filter(({ start }) => start === from);
+    const labels = starting.map(({ page }) => element("span", { class: "page-break" }, `${unit} ${page}`));
     const to = ordered[index + 1];
     if (to === undefined) return labels;
     const text = points.slice(from - offset, to - offset);

@@ -43,9 +43,9 @@ export class SourcesView {
    * @returns {HTMLElement}
    */
   card(source) {
-    const page = pageWords(source.page_start, source.page_end);
+    const page = pageWords(source);
     return button(
-      { class: "source", "data-n": source.n, title: source.uri },
+      { class: "source", "data-n": source.n, title: [source.uri, ...(source.also_at ?? [])].join("\n") },
       () => this.onOpen(source),
       element("span", { class: "number" }, String(source.n)),
       element(
@@ -53,6 +53,7 @@ export class SourcesView {
         { class: "about" },
         element("span", { class: "title", dir: "auto" }, source.title),
         page !== "" && element("span", { class: "page" }, page),
+        source.ocr === true && element("span", { class: "page", title: "Read from an image: words may be misread" }, "scan"),
         source.heading && element("span", { class: "path", dir: "auto" }, source.heading),
         element("span", { class: "excerpt", dir: "auto" }, excerpt(source.text)),
         strength(source.score),

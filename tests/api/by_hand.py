@@ -14,7 +14,16 @@ from starlette.types import ASGIApp, Message
 class HandClient:
     """One request. Start it, wait for what matters, leave, and wait until the app has returned."""
 
-    def __init__(self, app: ASGIApp, path: str, body: dict[str, Any] | bytes = b"", accept: str = "") -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        path: str,
+        body: dict[str, Any] | bytes = b"",
+        accept: str = "",
+        method: str = "POST",
+        content_type: str = "application/json",
+        more_body: bool = False,
+    ) -> None:
         self.sent: list[Message] = []
         self._changed = asyncio.Event()
         self._app = app
@@ -22,18 +31,18 @@ class HandClient:
         self._reading = asyncio.Event()
         self._reading.set()
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self._incoming.put_nowait({"type": "http.request", "body": content, "more_body": False})
+        self._incoming.put_nowait({"type": "http.request", "body": content, "more_body": more_body})
         self._scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
-            "method": "POST",
+            "method": method,
             "scheme": "http",
             "path": path,
             "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
-            "headers": [(b"content-type", b"application/json"), (b"accept", accept.encode())],
+            "headers": [(b"content-type", content_type.encode()), (b"accept", accept.encode())],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 2),
             "state": {},

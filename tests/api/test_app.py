@@ -39,7 +39,7 @@ class Gate:
         self.entered = threading.Event()
         self.open = threading.Event()
         self.texts: list[str] = []
-        embed = EmbeddingModel.embed
+        embed = EmbeddingModel.embed_queries
 
         def gated(model: EmbeddingModel, texts: Sequence[str]) -> Vectors:
             self.texts += texts
@@ -47,7 +47,7 @@ class Gate:
             self.open.wait(30)
             return embed(model, texts)
 
-        monkeypatch.setattr(EmbeddingModel, "embed", gated)
+        monkeypatch.setattr(EmbeddingModel, "embed_queries", gated)
 
     async def reached(self) -> None:
         await asyncio.to_thread(self.entered.wait, 30)
@@ -135,7 +135,7 @@ async def test_br_62_a_fault_of_our_own_is_told_as_one_and_no_more(
     def broken(_model: EmbeddingModel, texts: Sequence[str]) -> Vectors:
         raise ValueError(f"canary {texts}")
 
-    monkeypatch.setattr(EmbeddingModel, "embed", broken)
+    monkeypatch.setattr(EmbeddingModel, "embed_queries", broken)
     async with nothing_left(app):
         client = await HandClient(app, path, body).start()
         await client.finished()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rag_service.index.async_catalog import AsyncCatalog
+from rag_service.index.async_vector_store import AsyncVectorStore
 from rag_service.index.embeddings import EmbeddingModel
 from rag_service.index.settings import ChromaSettings, EmbeddingsSettings
-from rag_service.index.vector_store import AsyncVectorStore
 from rag_service.local.chroma import chroma_server
 from rag_service.readiness import Readiness, check
 from rag_service.settings import LlmSettings

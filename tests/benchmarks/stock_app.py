@@ -1,4 +1,4 @@
-"""The baseline: a streaming endpoint as LangChain's guides write it. Run with uvicorn; STOCK_LLM_URL names the endpoint.
+"""A baseline: a streaming endpoint as LangChain's guides write it. Run with uvicorn; LLM_URL names the endpoint.
 
 In: POST /ask {"question"}. Out: the answer's text in server-sent events. Must not: be better or worse than the guides.
 """
@@ -14,7 +14,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
 app = FastAPI()
-model = ChatOpenAI(base_url=os.environ["STOCK_LLM_URL"], api_key="none", model="fake-model", streaming=True)
+model = ChatOpenAI(base_url=os.environ["LLM_URL"], api_key="none", model="scripted-model", streaming=True)
 chain = ChatPromptTemplate.from_messages([("user", "{question}")]) | model | StrOutputParser()
 
 

@@ -81,9 +81,16 @@ def test_the_file_fits_the_compose_specification() -> None:
     assert problems == []
 
 
-def test_up_starts_three_services_and_ingest_only_when_asked(services: dict[str, Any]) -> None:
+def test_up_starts_three_services_and_the_others_only_when_asked(services: dict[str, Any]) -> None:
     assert {name for name, service in services.items() if "profiles" not in service} == {"vllm", "chroma", "service"}
-    assert services["ingest"]["profiles"] == ["ingest"]
+    profiles = {name: service["profiles"] for name, service in services.items() if "profiles" in service}
+    assert profiles == {
+        "ingest": ["ingest"],
+        "prometheus": ["observe"],
+        "grafana": ["observe"],
+        "vllm-2": ["replicas"],
+        "router": ["replicas"],
+    }
     assert services["ingest"]["command"] == ["rag-ingest", "run", "/documents"]
     assert "restart" not in services["ingest"]
 
@@ -105,7 +112,11 @@ def test_the_servers_chroma_is_the_clients(services: dict[str, Any]) -> None:
 
 def test_br_05_nothing_is_open_beyond_loopback_and_a_missing_key_stops_the_start(services: dict[str, Any]) -> None:
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
-    assert published == {"service": ["127.0.0.1:8000:8000"]}
+    assert published == {
+        "service": ["127.0.0.1:8000:8000"],
+        "prometheus": ["127.0.0.1:9090:9090"],
+        "grafana": ["127.0.0.1:3000:3000"],
+    }
     with pytest.raises(UnsetVariableError, match=r"RAG_SERVER__API_KEY.*\.env"):
         interpolated(yaml.safe_load(TEXT), {})
     with pytest.raises(UnsetVariableError, match="RAG_SERVER__API_KEY"):
@@ -116,7 +127,12 @@ def test_br_05_nothing_is_open_beyond_loopback_and_a_missing_key_stops_the_start
 def test_br_51_the_service_starts_after_a_healthy_chroma_and_a_loaded_model(services: dict[str, Any]) -> None:
     waits = {name: service["depends_on"] for name, service in services.items() if "depends_on" in service}
     healthy = {"condition": "service_healthy"}
-    assert waits == {"service": {"chroma": healthy, "vllm": healthy}, "ingest": {"chroma": healthy}}
+    assert waits == {
+        "service": {"chroma": healthy, "vllm": healthy},
+        "ingest": {"chroma": healthy},
+        "router": {"vllm": healthy, "vllm-2": healthy},
+        "grafana": {"prometheus": healthy},
+    }
     assert "/health" in services["vllm"]["healthcheck"]["test"][-1]
     assert "/api/v2/heartbeat" in services["chroma"]["healthcheck"]["test"][-1]
     # A first start downloads 15 GB: at 10 MB/s that is 25 minutes.
@@ -145,6 +161,8 @@ def test_br_103_telemetry_is_off_on_both_ends(services: dict[str, Any]) -> None:
     for name in ("chroma", *OURS):
         assert services[name]["environment"]["ANONYMIZED_TELEMETRY"] == "FALSE"
     assert services["vllm"]["environment"]["VLLM_NO_USAGE_STATS"] == "1"
+    asks = ("REPORTING_ENABLED", "CHECK_FOR_UPDATES", "CHECK_FOR_PLUGIN_UPDATES")
+    assert {services["grafana"]["environment"][f"GF_ANALYTICS_{name}"] for name in asks} == {"false"}
 
 
 def test_ingest_reads_documents_without_writing_them_and_without_a_way_out(services: dict[str, Any]) -> None:

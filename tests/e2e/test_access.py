@@ -15,8 +15,20 @@ def test_br_05_a_key_is_asked_for_everywhere_but_at_what_is_the_same_for_all(
     with client_of(narrow_service) as stranger:
         for path in ("/", "/health", "/ready", "/favicon.ico", "/static/app.js", "/docs", "/openapi.json"):
             assert stranger.get(path).status_code == 200, path
-        for path in ("/metrics", "/info", "/documents/x", "/nothing", "/static"):
+        for path in (
+            "/metrics",
+            "/info",
+            "/documents/x",
+            "/documents",
+            "/problems",
+            "/jobs",
+            "/jobs/x",
+            "/nothing",
+            "/static",
+        ):
             refused(stranger.get(path), 401, "unauthorized")
+        refused(stranger.post("/documents", files={"file": ("x.md", b"x")}), 401, "unauthorized")
+        refused(stranger.delete("/documents/x"), 401, "unauthorized")
         for route in ROUTES:
             outcome = route.ask(stranger, LEAVE_QUESTION)
             assert (outcome.status, outcome.headers["www-authenticate"]) == (401, "Bearer")
@@ -44,6 +56,7 @@ def test_br_05_other_sites_cannot_make_the_model_work(client: httpx2.Client, fak
     for path, form in (
         ("/api/llm-request", {"data": '{"messages": [{"role": "user", "content": "x"}]}'}),
         ("/generate", {}),
+        ("/documents", {}),
     ):
         refused(client.post(path, data=form, headers=evil), 403, "forbidden")
     assert fake.requests == []

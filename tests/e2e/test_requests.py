@@ -205,7 +205,7 @@ def test_br_44_what_is_no_request_is_refused(client: httpx2.Client, content: byt
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/documents", "/static/nothing.js", "/static/../settings.py", "/docs/redoc.standalone.js"]
+    "path", ["/nothing", "/documents/x/y", "/static/nothing.js", "/static/../settings.py", "/docs/redoc.standalone.js"]
 )
 def test_what_is_not_there_is_404_in_our_form(client: httpx2.Client, path: str) -> None:
     refused(client.get(path), 404, "not_found")

@@ -10,6 +10,7 @@ from rag_service.errors import CatalogUnavailable, FingerprintMismatch, NotFound
 from rag_service.index.catalog import Catalog
 from rag_service.index.catalog_writer import CatalogWriter
 from rag_service.index.chunks import Chunk, chunk_id, document_id
+from rag_service.index.rows import Problem
 from rag_service.index.spans import PageStarts, Span
 from tests.support.catalog_rows import COLLECTION, OURS, put, row
 
@@ -110,8 +111,10 @@ def test_deleted_text_is_gone_from_the_files_even_while_a_reader_has_them_open(
 
 def test_problems_are_kept_until_they_are_cleared(catalog: CatalogWriter) -> None:
     catalog.note_problem(COLLECTION, "file:///x.pdf", "failed", "encrypted")
-    catalog.note_problem(COLLECTION, "file:///x.pdf", "failed", "broken")
-    assert catalog.problems(COLLECTION) == [("file:///x.pdf", "failed", "broken")]
+    catalog.note_problem(COLLECTION, "file:///x.pdf", "failed", "broken", "attempt")
+    assert catalog.problems(COLLECTION) == [Problem("file:///x.pdf", "failed", "broken", "attempt")]
+    assert catalog.problem(COLLECTION, "file:///x.pdf") == Problem("file:///x.pdf", "failed", "broken", "attempt")
+    assert catalog.problem(COLLECTION, "file:///y.pdf") is None
     catalog.clear_problem(COLLECTION, "file:///x.pdf")
     catalog.clear_problem(COLLECTION, "file:///never.pdf")
     assert catalog.problems(COLLECTION) == []

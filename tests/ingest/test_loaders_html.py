@@ -12,7 +12,7 @@ from .conftest import LoadBytes, LoadShared
 
 
 def loaded(source: str | bytes) -> LoadedDocument:
-    return assemble(HtmlLoader().lazy_parse(Blob.from_data(source)), "text/html", "html/1")
+    return assemble(HtmlLoader().lazy_parse(Blob.from_data(source)), "text/html", "html/2")
 
 
 def test_br_56_scripts_and_furniture_are_left_out_and_counted() -> None:

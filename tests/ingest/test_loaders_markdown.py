@@ -9,7 +9,7 @@ from ingest.loaders.markdown import MarkdownLoader
 
 
 def loaded(source: str) -> LoadedDocument:
-    return assemble(MarkdownLoader().lazy_parse(Blob.from_data(source)), "text/markdown", "markdown/1")
+    return assemble(MarkdownLoader().lazy_parse(Blob.from_data(source)), "text/markdown", "markdown/2")
 
 
 def headings(source: str) -> list[tuple[int, str]]:

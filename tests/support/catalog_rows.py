@@ -4,10 +4,10 @@ In: a URI, a version, texts. Out: the ids of its chunks. Must not: hide what a t
 """
 
 from ingest.documents import clean_metadata
-from rag_service.index.catalog import DocumentRow
 from rag_service.index.catalog_writer import CatalogWriter
 from rag_service.index.chunks import Chunk, chunk_id, document_id
 from rag_service.index.fingerprint import Fingerprint
+from rag_service.index.rows import DocumentRow
 from rag_service.index.spans import PageStarts, Span
 
 COLLECTION = "documents"

@@ -7,6 +7,7 @@ Must not: stand in for anything but the model.
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,14 +16,20 @@ from typing import Any, cast
 import numpy as np
 
 from ingest.chunker import Chunker
-from ingest.pipeline import FileResult, Pipeline
+from ingest.loaders.options import DEFAULT_OPTIONS, LoadOptions
+from ingest.parsing import Parsed, parse
+from ingest.pipeline import Pipeline, never
+from ingest.results import FileResult
+from ingest.scan import Given, Scan, nothing_given
 from rag_service.index.catalog import Catalog
 from rag_service.index.catalog_writer import CatalogWriter
 from rag_service.index.chunks import digest
-from rag_service.index.embeddings import EmbeddingModel, Vectors
+from rag_service.index.embeddings import Embedder, Vectors
 from rag_service.index.fingerprint import Fingerprint
 from rag_service.index.settings import ChromaSettings
 from rag_service.index.vector_store import VectorStore
+
+BATCH = 4  # chunks embedded and stored at a time: few, so that a document takes several
 
 
 @dataclass
@@ -57,6 +64,34 @@ class HashEmbedder:
         unit: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return unit
 
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return self.embed(texts)
+
+    def warm_up(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class InlineParsers:
+    """Reads each file at once, in this process, where a HashEmbedder can count its words. Results come in order."""
+
+    processes = 1
+
+    def __init__(self, chunker: Chunker) -> None:
+        self._chunker = chunker
+        self.read: list[Path] = []
+
+    def submit(self, path: Path, version: str, content_hash: str) -> "Future[Parsed]":
+        self.read.append(path)
+        future: Future[Parsed] = Future()
+        try:
+            future.set_result(parse(path, version, content_hash, self._chunker, DEFAULT_OPTIONS))
+        except Exception as error:  # noqa: BLE001  the future carries it, as that of a pool does
+            future.set_exception(error)
+        return future
+
 
 @contextmanager
 def pipeline_on(
@@ -69,6 +104,10 @@ def pipeline_on(
     address: Callable[[], str] | None = None,
     catalog: Callable[[Path], CatalogWriter] = CatalogWriter,
     store: Callable[[ChromaSettings, Callable[[], str]], VectorStore] = VectorStore,
+    given: Given = nothing_given,
+    retry: bool = False,
+    stop: Callable[[], bool] = never,
+    options: LoadOptions = DEFAULT_OPTIONS,
 ) -> Iterator[Pipeline]:
     """As `ingest.build.opened` builds it; `catalog` and `store` may be subclasses that watch or die.
 
@@ -79,7 +118,16 @@ def pipeline_on(
     vectors = store(ChromaSettings(), address or (lambda: url))
     try:
         chunker = Chunker(model.count_tokens, model.max_tokens, max_tokens)
-        yield Pipeline(collection, writer, vectors, cast("EmbeddingModel", model), chunker)
+        scan = Scan(
+            collection,
+            writer,
+            embedder=model.fingerprint.id,
+            chunker=chunker.fingerprint,
+            options=options,
+            given=given,
+            retry=retry,
+        )
+        yield Pipeline(collection, writer, vectors, cast("Embedder", model), InlineParsers(chunker), scan, BATCH, stop)
     finally:
         vectors.close()
         writer.close()

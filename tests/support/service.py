@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STARTED = re.compile(rb"Uvicorn running on (http://127\.0\.0\.1:\d+)")
-START_LIMIT_S = 90.0
+START_LIMIT_S = 180.0
 
 
 def clean_environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:

@@ -7,9 +7,12 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from ingest.cli import INTERRUPTED, UNUSABLE
+from ingest.report import STOPPING
 from rag_service.local.state import ServerState
-from tests.support.ingest_cli import by_name, lock_held, parse, start
+from tests.support.ingest_cli import by_name, lock_held, parse, start, uris
 from tests.support.service import run_ingest
 
 
@@ -37,6 +40,25 @@ def test_an_interrupted_run_says_so_with_exit_code_130(home: Path, corpus: Path)
         waiting.send_signal(signal.SIGINT)
         assert waiting.stderr.read() == "Interrupted. What was indexed stays; the next run goes on from here.\n"
     assert waiting.returncode == INTERRUPTED
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_told_to_stop_finishes_what_it_has_in_hand(tmp_path: Path, number: signal.Signals) -> None:
+    docs, home = tmp_path / "docs", tmp_path / "home"
+    docs.mkdir()
+    for name in range(12):
+        sections = "".join(f"# {part}\n\nRoom {name} has {part} seats.\n\n" for part in range(12))
+        (docs / f"{name}.md").write_text(sections)
+    with start(home, "run", str(docs)) as stopped:
+        assert stopped.stdout is not None
+        assert stopped.stderr is not None
+        first = stopped.stdout.readline()
+        stopped.send_signal(number)
+        rest, told = stopped.stdout.read(), stopped.stderr.read()
+    assert stopped.returncode == INTERRUPTED, told
+    assert told.splitlines() == [STOPPING, "Interrupted. What was indexed stays; the next run goes on from here."]
+    lines, summary = parse(first + rest)
+    assert summary["indexed"] == len(lines) == len(uris(home))
 
 
 def test_br_03_a_killed_run_and_a_killed_chroma_are_made_good_by_the_next_run(tmp_path: Path) -> None:

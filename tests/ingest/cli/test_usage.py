@@ -76,7 +76,27 @@ def test_wrong_usage_gives_exit_code_2_and_makes_nothing(invoke: Invoke, tmp_pat
     ("command", "told"),
     [
         ("", ["run", "status", "delete", "RAG_HOME"]),
-        ("run", ["PATH", "--no-prune", "--yes", "--json", "--wait", "Example: rag-ingest run"]),
+        (
+            "run",
+            [
+                "PATH",
+                "--include",
+                "--exclude",
+                "--metadata",
+                "--dry-run",
+                "--retry",
+                "--no-prune",
+                "--yes",
+                "--json",
+                "--wait",
+                "--quiet",
+                "--verbose",
+                ".ragignore",
+                ".meta.yaml",
+                "node_modules",
+                "rag-ingest run ./handbook --dry-run",
+            ],
+        ),
         ("status", ["--json"]),
         ("delete", ["PATH|URI|ID", "--json", "--wait", "The files themselves stay"]),
     ],
@@ -86,3 +106,11 @@ def test_help_tells_every_command_and_option(invoke: Invoke, command: str, told:
     assert done.exit_code == 0
     for words in told:
         assert words in done.stdout
+
+
+def test_a_bad_pair_or_pattern_is_named_with_exit_code_2(invoke: Invoke, tmp_path: Path, corpus: Path) -> None:
+    for option, value in (("--metadata", "team"), ("--metadata", "uri=x"), ("--include", "!"), ("--exclude", "")):
+        done = invoke("run", str(corpus), option, value)
+        assert done.exit_code == USAGE, (option, value, done.output)
+        assert f"{option}: {value!r}" in done.stderr
+    assert [*tmp_path.iterdir()] == []

@@ -36,7 +36,7 @@ def test_br_10_a_shorter_version_leaves_nothing_of_the_longer_one(open_pipeline:
     assert statuses(pipeline, docs) == {"a.md": "indexed"}
     (docs / "a.md").write_text(facts(2, "12 EUR"))
     (result,) = results(pipeline, docs)
-    assert (result.status, result.chunks) == ("indexed", 2)
+    assert (result.status, result.chunks) == ("updated", 2)
     assert pipeline.store.count(pipeline.collection) == 2
     assert "10 EUR" not in texts_of(pipeline)["a.md"]
     assert_consistent(pipeline)
@@ -47,7 +47,8 @@ def test_br_10_another_chunk_size_cuts_anew(open_pipeline: Open, docs: Path) -> 
     results(open_pipeline(), docs)
     pipeline = open_pipeline(max_tokens=40)
     (result,) = results(pipeline, docs)
-    assert (result.status, result.chunks) == ("indexed", 2)
+    assert (result.status, result.chunks) == ("updated", 2)
+    assert result.reason == "not changed, but cut anew (other RAG_CHUNKS__… settings, or a newer version)"
     assert_consistent(pipeline)
 
 

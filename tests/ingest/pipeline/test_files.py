@@ -7,7 +7,9 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ingest.pipeline import FileResult, Pipeline
+from ingest.discover import discover
+from ingest.pipeline import Pipeline
+from ingest.results import FileResult
 from tests.support.ingest_parts import (
     assert_consistent,
     facts,
@@ -57,7 +59,7 @@ def test_br_21_bad_files_are_named_with_reasons_and_the_good_ones_are_indexed(op
     assert [name for name, result in found.items() if result.status == "indexed" and name not in expected] == sorted(
         f"good-{number}.md" for number in range(50)
     )
-    told = {uri.rsplit("/", 1)[-1] for uri, _, _ in pipeline.catalog.problems(pipeline.collection)}
+    told = {problem.uri.rsplit("/", 1)[-1] for problem in pipeline.catalog.problems(pipeline.collection)}
     assert told == {name for name, status in expected.items() if status != "indexed"}
     assert_consistent(pipeline)
 
@@ -66,17 +68,15 @@ def test_br_21_a_file_that_vanishes_during_the_run_is_told(open_pipeline: Open, 
     for name in ("a.md", "b.md", "c.md"):
         (docs / name).write_text(facts(1, name))
     pipeline = open_pipeline()
-    found: list[FileResult] = []
-    for item in pipeline.run([docs]):
-        (docs / "b.md").unlink(missing_ok=True)
-        if isinstance(item, FileResult):
-            found.append(item)
-    assert [(result.uri.rsplit("/", 1)[-1], result.status) for result in found] == [
-        ("a.md", "indexed"),
-        ("b.md", "failed"),
-        ("c.md", "indexed"),
-    ]
-    assert found[1].reason
+    seen = [*discover([docs])]
+    (docs / "b.md").unlink()
+    found = [item for item in pipeline.run([docs], items=seen) if isinstance(item, FileResult)]
+    assert {result.uri.rsplit("/", 1)[-1]: result.status for result in found} == {
+        "a.md": "indexed",
+        "b.md": "failed",
+        "c.md": "indexed",
+    }
+    assert [result.reason for result in found if result.status == "failed"] == ["it vanished during the run"]
     assert_consistent(pipeline)
 
 
