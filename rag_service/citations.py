@@ -17,7 +17,7 @@ from rag_service.events import Citation, CitationCounts, CitationStatus, Delta, 
 from rag_service.index.spans import Span
 from rag_service.markers import MarkerParser, Piece
 from rag_service.sentences import Sentence, SentenceSplitter
-from rag_service.verification import Claim, Passage, Support
+from rag_service.verification import Claim, Passage, Support, passage
 
 MIN_TERMS = 3  # a claim of fewer words is not looked for in sources that it does not cite, nor cut out of its sentence
 
@@ -38,7 +38,6 @@ class CitationChecker:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = {source.n: source for source in sources}
-        self._passages: dict[int, Passage] = {}
         self._parser = MarkerParser(self._sources)
         self._splitter = SentenceSplitter()
         self._before: Sentence | None = None  # the last sentence with words; markers alone on a line belong to it
@@ -152,9 +151,7 @@ class CitationChecker:
         )
 
     def _passage(self, n: int) -> Passage:
-        if n not in self._passages:
-            self._passages[n] = Passage(self._sources[n].text)
-        return self._passages[n]
+        return passage(self._sources[n].text)
 
 
 def _clauses(sentence: Sentence) -> dict[int, _Part]:

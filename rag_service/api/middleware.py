@@ -7,6 +7,7 @@ In: ASGI messages. Out: the same, with headers; or a refusal. Must not: buffer a
 
 import re
 import secrets
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -144,18 +145,19 @@ class _Limited:
 
 
 class _Headed:
-    """`send` that adds our headers; `started` says whether the response has begun."""
+    """`send` that adds our headers; `started` says whether the response has begun. Calling it makes no coroutine: it hands on
+    the one of the server."""
 
     def __init__(self, send: Send, current: str) -> None:
         self._send = send
         self._request_id = current
         self.started = False
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:
         if message["type"] == "http.response.start":
             self.started = True
             headers = MutableHeaders(raw=message.setdefault("headers", []))
             headers["x-request-id"] = self._request_id
             for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
-        await self._send(message)
+        return self._send(message)

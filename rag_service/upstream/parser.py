@@ -10,21 +10,20 @@ is told of and dropped. A template that puts `<think>` into the prompt sends onl
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from rag_service.errors import UpstreamDisconnected, UpstreamError, UpstreamRejected
 from rag_service.events import Usage
+from rag_service.upstream.chunk_shape import ChunkShape
 from rag_service.upstream.faults import stream_fault
 
 MAX_LINE_BYTES = 1 << 20
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDelta:
+class ModelDelta(NamedTuple):
     """What one flush brought. `reasoning` means that the model thinks and has no text yet; such a delta has no text.
 
     `finish_reason` (as the endpoint wrote it) and `usage` stand in the last delta only. `tokens` is in how many pieces the text
@@ -35,7 +34,7 @@ class ModelDelta:
     reasoning: bool = False
     finish_reason: str | None = None
     usage: Usage | None = None
-    tokens: int = field(default=0, compare=False)
+    tokens: int = 0
 
 
 class ChunkParser:
@@ -58,6 +57,7 @@ class ChunkParser:
         self._reasoned = False
         self._told_end = False
         self._thinking = _ThinkFilter()
+        self._shape = ChunkShape()
 
     def feed(self, data: bytes) -> bool:
         """Parse every line that `data` completes. True when the model itself sent something (a comment is not that)."""
@@ -116,6 +116,9 @@ class ChunkParser:
         return False
 
     def _event(self, data: bytes) -> bool:
+        if (text := self._shape.text(data)) is not None:
+            self._content(text)
+            return True
         if data.strip() == b"[DONE]":
             self.ended = True
             return True
@@ -129,28 +132,40 @@ class ChunkParser:
         if isinstance(usage := chunk.get("usage"), dict):
             self._usage = _usage(usage) or self._usage
         choices = chunk.get("choices")
-        # The usage chunk has no choices.
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            self._choice(choices[0])
+        if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
+            return True  # the usage chunk has no choices
+        if self._choice(choices[0]) and usage is None:
+            self._shape.learn(data, chunk)
         return True
 
-    def _choice(self, choice: dict[str, Any]) -> None:
+    def _choice(self, choice: dict[str, Any]) -> bool:
+        """True where it brought text and nothing else."""
         delta = choice.get("delta")
+        only_text = False
         if isinstance(delta, dict):
             content = delta.get("content")
-            if delta.get("reasoning") or delta.get("reasoning_content"):
+            reasoned = bool(delta.get("reasoning") or delta.get("reasoning_content"))
+            if reasoned:
                 self.started = self._reasoned = True
             if content and isinstance(content, str):
-                self.started = True
-                self._tokens += 1
-                if self._thinking.over:
-                    self._text.append(content)
-                else:
-                    self._text.append(self._thinking.feed(content))
-                    self._reasoned = self._reasoned or self._thinking.inside
+                self._content(content)
+                only_text = not reasoned
         if isinstance(reason := choice.get("finish_reason"), str) and reason:
             self.started = True
             self.finish_reason = reason
+            only_text = False
+        return only_text
+
+    def _content(self, content: str) -> None:
+        if not content:
+            return
+        self.started = True
+        self._tokens += 1
+        if self._thinking.over:
+            self._text.append(content)
+        else:
+            self._text.append(self._thinking.feed(content))
+            self._reasoned = self._reasoned or self._thinking.inside
 
 
 class _ThinkFilter:
