@@ -53,10 +53,18 @@ class CitationChecker:
         """What is certain after this text: at most one delta, then the citations that it completes."""
         if not text:
             return []
-        if self._parser.plain and self._splitter.settled and text[-1] != " " and not _NOTEWORTHY.search(text):
-            self._splitter.append(text)
+        if self.passes(text):
             return [Delta(text)]
         return self._take(self._parser.feed(text), final=False)
+
+    def passes(self, text: str) -> bool:
+        """Whether this text, which is not empty, goes on as it is and completes nothing, as most does. Then it is taken in, and
+        need not be fed.
+        """
+        if not self._parser.plain or not self._splitter.settled or text[-1] == " " or _NOTEWORTHY.search(text):
+            return False
+        self._splitter.append(text)
+        return True
 
     def finish(self, *, cut_short: bool = False) -> list[Delta | Citation]:
         """The answer is over: what was held back, and the citations of its last sentence. When it was `cut_short`, what is

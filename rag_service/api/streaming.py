@@ -21,7 +21,7 @@ from rag_service.api.errors import body, error_response, status_of_code
 from rag_service.errors import RagError, ShuttingDown
 from rag_service.events import Event, Failed
 from rag_service.settings import StreamSettings
-from rag_service.telemetry import log
+from rag_service.telemetry import WIRE, log
 
 Events = AsyncGenerator[Event, None]
 
@@ -91,6 +91,12 @@ class StreamedAnswer(AnswerResponse):
         self._started = False
         self._sending = False
         self._last_sent = time.monotonic()
+        self._wire: Send | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The start and the end of the response pass through every layer; none of them looks at what comes in between.
+        self._wire = scope.get(WIRE)
+        await super().__call__(scope, receive, send)
 
     async def _write(self, events: Events, scope: Scope, receive: Receive, send: Send) -> None:
         async for event in events:
@@ -113,7 +119,7 @@ class StreamedAnswer(AnswerResponse):
             raw = [(name.encode(), value.encode()) for name, value in headers.items()]
             await send({"type": "http.response.start", "status": 200, "headers": raw})
         if data:
-            await send({"type": "http.response.body", "body": data, "more_body": True})
+            await (self._wire or send)({"type": "http.response.body", "body": data, "more_body": True})
         self._sending = False
 
     async def _attend(self, receive: Receive, send: Send) -> None:

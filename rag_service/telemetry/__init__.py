@@ -12,13 +12,14 @@ Must not: see questions, answers, document texts or keys.
 """
 
 from rag_service.telemetry.clock import Clock, Observation, observation
-from rag_service.telemetry.edge import Observed
+from rag_service.telemetry.edge import WIRE, Observed
 from rag_service.telemetry.logs import configure_logging, log, request_id
 from rag_service.telemetry.metrics import Metrics
 from rag_service.telemetry.tracing import start_tracing, stop_tracing, trace_headers
 from rag_service.telemetry.workers import join_workers
 
 __all__ = [
+    "WIRE",
     "Clock",
     "Metrics",
     "Observation",

@@ -1,8 +1,8 @@
 """One request from its arrival to its end, seen from outside of the app: what it was turned away with, whether its reader left.
 
 In: ASGI messages. Out: the same, untouched; an `Observation` for whoever works on the request, which goes into the metrics when
-it is over; the request's span. Must not: read a body that is not one of our own error documents, or put a coroutine of its own
-between the app and the wire.
+it is over; the request's span; the server's own `send` in the scope, for the pieces of a streamed body. Must not: read a body
+that is not one of our own error documents, or put a coroutine of its own between the app and the wire.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 TURNED_AWAY = (401, 403, 413, 429, 503)
 OF_503 = ("overloaded", "shutting_down")  # the other codes of that status tell of what the service needs
 ANSWERS = "answers"  # the tag of the routes on which an answer is waited for
+WIRE = "rag_service.wire"  # in the scope: the server's own `send`, for the pieces of a body that no layer has to see
 UNTRACED = ("/health", "/ready", "/metrics")  # asked every few seconds by machines
 
 
@@ -47,6 +48,7 @@ class Observed:
             return
         seen = Observation()
         watched = Watched(send, seen, self._metrics)
+        scope[WIRE] = send
         token = observation.set(seen)
         try:
             await self._follow(scope, receive, watched, seen)

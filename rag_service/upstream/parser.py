@@ -61,6 +61,10 @@ class ChunkParser:
 
     def feed(self, data: bytes) -> bool:
         """Parse every line that `data` completes. True when the model itself sent something (a comment is not that)."""
+        if not self._tail and data.find(b"\n") == len(data) - 2 and data[:5] == b"data:" and data[-1:] == b"\n":
+            if self.ended or self.fault is not None:
+                return False
+            return self._event(data[5:-2])  # one whole event, which is what most reads bring
         end = data.rfind(b"\n")
         if end < 0:
             return self._keep_tail(data)

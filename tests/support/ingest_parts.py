@@ -144,12 +144,13 @@ def statuses(pipeline: Pipeline, *paths: Path, **options: bool) -> dict[str, str
 
 
 def live_texts(catalog: Catalog, collection: str) -> dict[str, list[str]]:
-    """For each URI the texts of its live chunks, as a reader sees them now."""
+    """For each URI the texts of its live chunks, as a reader sees them at one moment."""
     found: dict[str, list[str]] = {}
-    for document in catalog.documents(collection):
-        ids = [chunk.id for chunk in catalog.chunks_of(collection, document.version)]
-        live = catalog.live_chunks(collection, ids)
-        found[document.uri] = [live[chunk].text for chunk in ids if chunk in live]
+    with catalog.snapshot():
+        for document in catalog.documents(collection):
+            ids = [chunk.id for chunk in catalog.chunks_of(collection, document.version)]
+            live = catalog.live_chunks(collection, ids)
+            found[document.uri] = [live[chunk].text for chunk in ids if chunk in live]
     return found
 
 
