@@ -109,7 +109,7 @@ def app_from_environment() -> ASGIApp:
 
 def settled(app: ASGIApp) -> ASGIApp:
     """`app`, out of the garbage collector's sight once it has started: what was built by then (models, routes, clients) stays
-    until the end, and walking through it again and again cost a twentieth of the time that answers took.
+    until the end, and walking through it again and again takes time from the answers.
     """
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,11 +1,14 @@
-"""What the builder adds to the parts: a local model server that has died is followed to its new place."""
+"""What is around the parts: a local model server that has died is followed to its new place; what is built is not collected."""
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from rag_service import app
+from rag_service.__main__ import settled
 from rag_service.errors import LocalServerFailed
 from rag_service.local.server import ServerSpec, SharedServer
 from rag_service.settings import LlmSettings, Settings
@@ -52,3 +55,29 @@ def test_the_demo_model_gets_less_room_unless_somebody_says_how_much() -> None:
     assert app.llm_settings(Settings(llm={"max_tokens": 500})).max_tokens == 500
     own = Settings(llm={"base_url": "http://127.0.0.1:1/v1"})
     assert app.llm_settings(own) == own.llm
+
+
+@pytest.mark.parametrize(("told", "frozen"), [("complete", True), ("failed", False)])
+async def test_what_was_built_is_out_of_the_collectors_sight_once_the_service_has_started(
+    told: str, frozen: bool
+) -> None:
+    async def start(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": f"lifespan.startup.{told}"})
+
+    async def nothing() -> Message:
+        raise AssertionError("nobody asks")
+
+    sent: list[str] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+        assert (gc.get_freeze_count() > before) == frozen  # before the server hears of it, and takes requests
+
+    before, thresholds = gc.get_freeze_count(), gc.get_threshold()
+    try:
+        await settled(start)({"type": "lifespan"}, nothing, send)
+        assert sent == [f"lifespan.startup.{told}"]
+        assert (gc.get_threshold() != thresholds) == frozen
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
