@@ -61,10 +61,12 @@ class ChunkParser:
 
     def feed(self, data: bytes) -> bool:
         """Parse every line that `data` completes. True when the model itself sent something (a comment is not that)."""
-        if not self._tail and data.find(b"\n") == len(data) - 2 and data[:5] == b"data:" and data[-1:] == b"\n":
+        if not self._tail and (texts := self._shape.texts(data)) is not None:
             if self.ended or self.fault is not None:
                 return False
-            return self._event(data[5:-2])  # one whole event, which is what most reads bring
+            for text in texts:
+                self._content(text)
+            return True
         end = data.rfind(b"\n")
         if end < 0:
             return self._keep_tail(data)
@@ -100,13 +102,15 @@ class ChunkParser:
             return ModelDelta(reasoning=True)
         if self.ended or self.fault is not None:
             self._text.append(self._thinking.flush())
+        elif not self._text:
+            return None
         text = "".join(self._text)
         self._text.clear()
         tokens, self._tokens = self._tokens, 0
         if self.ended and not self._told_end:
             self._told_end = True
-            return ModelDelta(text=text, finish_reason=self.finish_reason or "stop", usage=self._usage, tokens=tokens)
-        return ModelDelta(text=text, tokens=tokens) if text else None
+            return ModelDelta(text, False, self.finish_reason or "stop", self._usage, tokens)
+        return ModelDelta(text, False, None, None, tokens) if text else None
 
     def _keep_tail(self, data: bytes) -> bool:
         if data:
@@ -120,9 +124,6 @@ class ChunkParser:
         return False
 
     def _event(self, data: bytes) -> bool:
-        if (text := self._shape.text(data)) is not None:
-            self._content(text)
-            return True
         if data.strip() == b"[DONE]":
             self.ended = True
             return True

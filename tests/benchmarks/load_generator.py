@@ -170,7 +170,7 @@ async def run(job: Job) -> Reading:
         steady_tokens=sum(reader.share(this.all_begun, ended) for reader in readers) * job.tokens,
         steady_cpu_s=cpu_at_end - this.cpu_at_begin,
         delivered_per_s=within / (window[1] - window[0]),
-        gap_p50_ms=gaps[len(gaps) // 2] * 1e3,
+        gap_p50_ms=gaps[len(gaps) // 2] * 1e3 if gaps else 0.0,
         gap_p99_ms=p99_ms(gaps),
         steady_gap_p99_ms=p99_ms(gaps_of(readers, this.all_begun)),
         unheld_gap_p99_ms=p99_ms(gaps_of(readers, 0.0, held=False)),
@@ -200,7 +200,8 @@ def marker_first(data: bytes) -> bool:
 
 
 def p99_ms(gaps: list[float]) -> float:
-    return gaps[len(gaps) * 99 // 100] * 1e3
+    """0 where there are none: every answer came in one read."""
+    return gaps[len(gaps) * 99 // 100] * 1e3 if gaps else 0.0
 
 
 def checked(reader: Reader, job: Job) -> int:
