@@ -48,7 +48,7 @@ class Service:
 
 @dataclass(frozen=True)
 class ScriptedUpstream:
-    """scripted_upstream.py, running."""
+    """scripted_upstream.py, or what paces its answers in another way, running."""
 
     port: int
 
@@ -74,8 +74,9 @@ class ScriptedUpstream:
 
 
 @contextmanager
-def scripted_upstream() -> Iterator[ScriptedUpstream]:
-    command = [sys.executable, "-m", "tests.benchmarks.scripted_upstream"]
+def scripted_upstream(module: str = "scripted_upstream") -> Iterator[ScriptedUpstream]:
+    """`module` is of this folder: the one of that name, or one that paces the same answers in another way."""
+    command = [sys.executable, "-m", f"tests.benchmarks.{module}"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import uvloop
@@ -47,6 +48,7 @@ class Pace:
         gc.freeze()
 
     def add(self, connection: "Connection") -> None:
+        connection.begin()
         self._streams[connection] = 0
         if self._timer is None:
             self._begun, self._steps = time.perf_counter(), 0
@@ -121,6 +123,10 @@ class Connection(asyncio.Protocol):
         method, path, _ = lines[0].split(" ")
         self._request(method, path, rest[:length])
 
+    def begin(self) -> None:
+        """The answer is about to come."""
+        self.write(scripted_answer.head(close=self._close))
+
     def finish(self, count: int) -> None:
         """The answer is over."""
         self.write(scripted_answer.end(count, with_usage=self._with_usage))
@@ -133,7 +139,6 @@ class Connection(asyncio.Protocol):
                 asked = json.loads(body)
                 assert asked["stream"], "only streams are scripted"
                 self._with_usage = bool((asked.get("stream_options") or {}).get("include_usage"))
-                self.write(scripted_answer.head(close=self._close))
                 self._pace.add(self)
             case ["GET", "v1", "models"]:
                 model = {"id": "scripted-model", "object": "model", "owned_by": "vllm", "max_model_len": WINDOW}
@@ -156,12 +161,13 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-async def main() -> None:
-    pace = Pace()
+async def serve(make_pace: Callable[[], Pace]) -> None:
+    """Print the port, and serve until this process is ended."""
+    pace = make_pace()
     server = await asyncio.get_running_loop().create_server(lambda: Connection(pace), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    uvloop.run(serve(Pace))

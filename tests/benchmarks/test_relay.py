@@ -6,19 +6,17 @@ Must not: compare across runs or machines; or count less than the whole request,
 """
 
 import json
-import os
-import platform
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.benchmarks.goals import Goal
 from tests.benchmarks.load_generator import Reading
+from tests.benchmarks.machine import circumstances
 from tests.benchmarks.relay_services import ScriptedUpstream, Service, baseline, rag_service, scripted_upstream
 from tests.support.ingest_cli import ROOT
 from tests.support.service import run_ingest
@@ -144,24 +142,6 @@ def test_the_service_is_never_the_bottleneck(services: dict[str, Service], upstr
     assert not missed, "missed:\n  " + "\n  ".join(missed)
 
 
-@dataclass(frozen=True)
-class Goal:
-    """A ratio of two figures of this run and how large it must, or may, be."""
-
-    what: str
-    ratio: float
-    limit: float
-    least: bool  # else at most
-
-    @property
-    def met(self) -> bool:
-        return self.ratio >= self.limit if self.least else self.ratio <= self.limit
-
-    def __str__(self) -> str:
-        bound = f"at {'least' if self.least else 'most'} {self.limit:g}"
-        return f"{'met   ' if self.met else 'MISSED'} {self.what}: {self.ratio:.2f} ({bound})"
-
-
 def goals_of(rows: list[Row]) -> list[Goal]:
     found = {(row.load, row.service): row for row in rows}
     ours = {load: found[load, OURS] for load in (SLOW, FAST, MANY)}
@@ -204,13 +184,8 @@ def table(rows: list[Row]) -> str:
 
 
 def report(rows: list[Row], goals: list[Goal]) -> dict[str, Any]:
-    info = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    model = next((line.partition(":")[2].strip() for line in info if line.startswith("model name")), platform.machine())
     return {
-        "machine": {"cores": os.cpu_count(), "cpu": model, "load": os.getloadavg()},
-        "python": platform.python_version(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain") else ""),
+        **circumstances(),
         "rows": [
             {
                 "load": row.load.name,
@@ -226,8 +201,3 @@ def report(rows: list[Row], goals: list[Goal]) -> dict[str, Any]:
         ],
         "goals": [{**asdict(goal), "met": goal.met} for goal in goals],
     }
-
-
-def git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
