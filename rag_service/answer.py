@@ -28,7 +28,6 @@ from rag_service.events import (
     Event,
     Failed,
     FinishReason,
-    Source,
     Sources,
     Status,
     Usage,
@@ -89,7 +88,7 @@ class Answerer:
         sampling = with_limit(question.sampling, grounded.max_tokens)
         async with self._asked(grounded.messages, sampling, clock) as stream:
             yield Sources(grounded.sources)
-            async with aclosing(cited(stream, grounded.sources, clock)) as events:
+            async with aclosing(relayed(stream, clock, CitationChecker(grounded.sources))) as events:
                 async for event in events:
                     yield event
 
@@ -138,52 +137,46 @@ class Answerer:
             return build_prompt(question, asked["documents"], window=window, max_tokens=wanted)
 
 
-async def cited(stream: ModelStream, sources: Sequence[Source], clock: Clock) -> AsyncGenerator[Event, None]:
-    """The model's text with its citations checked as each sentence ends."""
-    checker = CitationChecker(sources)
-    checking_s = 0.0
-    async with aclosing(relayed(stream, clock)) as events:
-        async for event in events:
-            if isinstance(event, Delta):
-                if checker.passes(event.text):
-                    yield event
-                    continue
-                begun = time.perf_counter()
-                checked = checker.feed(event.text)
-                checking_s += time.perf_counter() - begun
-                for item in checked:
-                    yield item
-            elif isinstance(event, Done):
-                begun = time.perf_counter()
-                checked = checker.finish(cut_short=event.finish_reason == "length")
-                clock.checked(checker.counts, checking_s + time.perf_counter() - begun)
-                for item in checked:
-                    yield item
-                yield Done(event.finish_reason, event.usage, checker.counts, event.timings_ms)
-            else:
-                yield event
-
-
-async def relayed(stream: ModelStream, clock: Clock) -> AsyncGenerator[Event, None]:
-    """The model's stream as events: one `Delta` for all that one read brought, then `Done`."""
+async def relayed(
+    stream: ModelStream, clock: Clock, checker: CitationChecker | None = None
+) -> AsyncGenerator[Event, None]:
+    """The model's stream as events: one `Delta` for all that one read brought, then `Done`. With a `checker`, the citations of
+    each sentence follow it as soon as it ends.
+    """
     usage: Usage | None = None
     finish_reason: FinishReason = "stop"
     thinking = False
-    async for delta in stream:
-        if delta.text:
-            clock.text(delta.tokens)
-            yield Delta(delta.text)
-        elif delta.reasoning and not thinking:
+    checking_s = 0.0
+    async for text, reasoning, finished, used, tokens in stream:
+        if text:
+            clock.text(tokens)
+            if checker is None or checker.passes(text):
+                yield Delta(text)
+            else:
+                begun = time.perf_counter()
+                checked = checker.feed(text)
+                checking_s += time.perf_counter() - begun
+                for item in checked:
+                    yield item
+        elif reasoning and not thinking:
             thinking = True
             yield Status("thinking")
-        if delta.finish_reason == "length":
+        if finished == "length":
             finish_reason = "length"
-        elif delta.finish_reason in BROKEN_OFF:
+        elif finished in BROKEN_OFF:
             raise UpstreamDisconnected("The model's server broke the answer off.")
-        usage = delta.usage or usage
+        usage = used or usage
     clock.mark("total")
     clock.model_ended(finish_reason, usage)
-    yield Done(finish_reason, usage, CitationCounts(), clock.timings_ms)
+    counts = CitationCounts()
+    if checker is not None:
+        begun = time.perf_counter()
+        checked = checker.finish(cut_short=finish_reason == "length")
+        counts = checker.counts
+        clock.checked(counts, checking_s + time.perf_counter() - begun)
+        for item in checked:
+            yield item
+    yield Done(finish_reason, usage, counts, clock.timings_ms)
 
 
 async def failures_told(events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:

@@ -27,6 +27,7 @@ from rag_service.api import (
 )
 from rag_service.api.dependencies import Parts
 from rag_service.api.middleware import Gate
+from rag_service.api.write_turn import WriteTurn
 from rag_service.errors import RagError
 from rag_service.index.async_catalog import AsyncCatalog
 from rag_service.index.async_vector_store import AsyncVectorStore
@@ -150,6 +151,7 @@ async def build(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> 
         uploads=Uploads(settings, catalog, jobs, runner.wake),
         metrics=metrics,
         demo=settings.llm.base_url is None,
+        turn=WriteTurn(),
     )
 
 

@@ -5,7 +5,7 @@ In: values from retrieval, the model and the citation check. Out: frozen events.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rag_service.index.spans import PageStarts, Span
 
@@ -67,9 +67,10 @@ class Sources:
     sources: tuple[Source, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """More of the answer. The concatenation of all deltas is the answer."""
+class Delta(NamedTuple):
+    """More of the answer. The concatenation of all deltas is the answer. (A tuple is made in half the time of a frozen
+    dataclass, and an answer has thousands.)
+    """
 
     text: str
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_service.answer import Answerer, cited, failures_told, relayed, with_limit
+from rag_service.answer import Answerer, failures_told, relayed, with_limit
+from rag_service.citations import CitationChecker
 from rag_service.errors import NotFound, RagError, UpstreamDisconnected
 from rag_service.events import CitationCounts, Delta, Done, Event, Failed, Source, Sources, Status, Usage
 from rag_service.index.spans import Span
@@ -84,7 +85,7 @@ def test_br_13_any_cut_of_the_text_gives_the_same_citations(cuts: list[int]) -> 
 
     async def run(*deltas: ModelDelta) -> list[Event]:
         stream = Scripted(*deltas, ModelDelta(finish_reason="stop", usage=USAGE))
-        return await collected(cited(stream, [SOURCE], Clock()))  # type: ignore[arg-type]
+        return await collected(relayed(stream, Clock(), CitationChecker([SOURCE])))  # type: ignore[arg-type]
 
     whole, split = asyncio.run(run(ModelDelta(text))), asyncio.run(run(*deltas))
     joined = ["".join(event.text for event in events if isinstance(event, Delta)) for events in (whole, split)]

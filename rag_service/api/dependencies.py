@@ -13,8 +13,9 @@ from fastapi.security import HTTPBearer
 
 from rag_service.admission import Admission, Permit
 from rag_service.answer import Answerer, failures_told
+from rag_service.api.write_turn import WriteTurn
 from rag_service.errors import RagError
-from rag_service.events import Citation, Done, Event, Failed, Status
+from rag_service.events import Citation, Delta, Done, Event, Failed, Status
 from rag_service.index.async_catalog import AsyncCatalog
 from rag_service.readiness import Readiness
 from rag_service.settings import Settings
@@ -34,47 +35,40 @@ class Parts:
     uploads: Uploads
     metrics: Metrics
     demo: bool
+    turn: WriteTurn
     caller: str = ""  # whose request it is: callers take turns
 
-    def admitted(self, work: Callable[[Permit], AsyncGenerator[Event, None]]) -> AsyncGenerator[Event, None]:
+    async def admitted(self, work: Callable[[Permit], AsyncGenerator[Event, None]]) -> AsyncGenerator[Event, None]:
         """The events of `work`, begun once there is a place for it; the place in the queue is told until then.
 
         Raises Overloaded at once, before the first event; or after places were told, when it has waited too long or given way
         to another caller. Any other failure after the first event of `work` is an event. The place is given up when the
         generator is closed.
         """
-        return self._counted(self._run(work))
+        try:
+            async with self.admission.join(self.caller) as ticket:
+                async with aclosing(ticket.positions()) as positions:
+                    async for position in positions:
+                        yield Status("queued", position)
+                assert ticket.permit is not None  # noqa: S101  positions() ends only then
+                async with aclosing(failures_told(work(ticket.permit))) as events:
+                    async for event in events:
+                        if type(event) is not Delta:  # most are
+                            ticket.broken_off = isinstance(event, Failed)
+                            self._count(event)
+                        yield event
+        except RagError as error:
+            self.metrics.error_told(error.code)
+            log.warning("request_refused", code=error.code)
+            raise
 
-    async def _run(self, work: Callable[[Permit], AsyncGenerator[Event, None]]) -> AsyncGenerator[Event, None]:
-        async with self.admission.join(self.caller) as ticket:
-            async with aclosing(ticket.positions()) as positions:
-                async for position in positions:
-                    yield Status("queued", position)
-            assert ticket.permit is not None  # noqa: S101  positions() ends only then
-            async with aclosing(failures_told(work(ticket.permit))) as events:
-                async for event in events:
-                    ticket.broken_off = isinstance(event, Failed)
-                    yield event
-
-    async def _counted(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-        async with aclosing(events):
-            try:
-                async for event in events:
-                    if isinstance(event, Citation | Done | Failed):
-                        self._count(event)
-                    yield event
-            except RagError as error:
-                self.metrics.error_told(error.code)
-                log.warning("request_refused", code=error.code)
-                raise
-
-    def _count(self, event: Citation | Done | Failed) -> None:
+    def _count(self, event: Event) -> None:
         if isinstance(event, Citation):
             self.metrics.citations.labels(event.status).inc()
         elif isinstance(event, Failed):
             self.metrics.answers.labels("failed").inc()
             self.metrics.error_told(event.code)
-        else:
+        elif isinstance(event, Done):
             self.metrics.answers.labels(event.finish_reason).inc()
             for stage, milliseconds in event.timings_ms.items():
                 self.metrics.stage_seconds.labels(stage).observe(milliseconds / 1000)
@@ -85,7 +79,8 @@ class Parts:
             log.info("answered", finish_reason=event.finish_reason, **told)
 
 
-def parts(request: Request) -> Parts:
+async def parts(request: Request) -> Parts:
+    # Not a plain function: FastAPI would call that in a thread.
     found: Parts = request.app.state.parts
     return replace(found, caller=caller_of(request))
 

@@ -77,7 +77,7 @@ async def llm_request(data: Annotated[str, Form(max_length=1_000_000)], parts: P
     kinds: dict[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
     messages = [kinds[message.role](message.content) for message in asked.messages]
     events = plain(parts, messages, Sampling(temperature=asked.temperature, top_p=asked.top_p))
-    return StreamedAnswer(events, PartialResultEncoder(), parts.settings.stream)
+    return StreamedAnswer(events, PartialResultEncoder(), parts.settings.stream, parts.turn)
 
 
 def plain(parts: Parts, messages: list[BaseMessage], sampling: Sampling) -> Events:
@@ -89,7 +89,7 @@ def respond(events: Events, parts: Parts, accept: str, *, stream: bool) -> Answe
     if not stream or prefers(accept, "application/json"):
         return FoldedAnswer(events, Fold.answer)
     encoder: Encoder = NdjsonEncoder() if prefers(accept, "application/x-ndjson") else SseEncoder()
-    return StreamedAnswer(events, encoder, parts.settings.stream)
+    return StreamedAnswer(events, encoder, parts.settings.stream, parts.turn)
 
 
 def prefers(accept: str, media_type: str) -> bool:

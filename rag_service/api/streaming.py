@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from rag_service.api.encoders import Encoder, Fold
 from rag_service.api.errors import body, error_response, status_of_code
+from rag_service.api.write_turn import WriteTurn
 from rag_service.errors import RagError, ShuttingDown
 from rag_service.events import Event, Failed
 from rag_service.settings import StreamSettings
@@ -84,10 +85,11 @@ class StreamedAnswer(AnswerResponse):
     """Events as they come, in the encoder's dialect, with pings in between. A reader that takes nothing for longer than the
     limit is taken for gone: it holds a place that others wait for."""
 
-    def __init__(self, events: Events, encoder: Encoder, settings: StreamSettings) -> None:
+    def __init__(self, events: Events, encoder: Encoder, settings: StreamSettings, turn: WriteTurn) -> None:
         super().__init__(events)
         self._encoder = encoder
         self._settings = settings
+        self._turn = turn
         self._started = False
         self._sending = False
         self._last_sent = time.monotonic()
@@ -119,6 +121,7 @@ class StreamedAnswer(AnswerResponse):
             raw = [(name.encode(), value.encode()) for name, value in headers.items()]
             await send({"type": "http.response.start", "status": 200, "headers": raw})
         if data:
+            await self._turn.end()
             await (self._wire or send)({"type": "http.response.body", "body": data, "more_body": True})
         self._sending = False
 

@@ -4,7 +4,8 @@ An endpoint sends thousands of chunks that differ in their text alone. Where a c
 was parsed, and what stands between is one whole JSON string, it is the same document with another text, and reading that string
 is all there is to do. Any other chunk is parsed as a whole.
 
-In: the body's bytes, and the payload of `data:` lines. Out: the texts, or None where it takes a parser to tell. Must not: guess.
+In: the body's bytes, and the payload of `data:` lines. Out: the texts, or None where it takes a parser to tell. Must not:
+guess.
 """
 
 import re

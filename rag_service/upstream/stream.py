@@ -43,14 +43,18 @@ class ModelStream(AsyncIterator[ModelDelta]):
         self._content = content
         self._parser = parser
         self._flush_interval_s = flush_interval_s
+        self._first_token_due = first_token_due
         self._token_timeout_s = token_timeout_s
         self._total_due = total_due
-        self._deadline = first_token_due
+        self._heard = -math.inf  # when something came
+        self._progress = -math.inf  # when the model itself sent something
+        self._resumed = -math.inf  # when the reader came back: its own time between two deltas is not the model's
         self._next_flush = -math.inf
         self._dense = False  # more than one read a flush: nap first, then take what has come
         self._nap_over: asyncio.Future[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._watch_due = math.inf
+        self._in_text = False  # the timer knows that the model has begun
         self._reading = False
         content.on_eof(self._wake)
 
@@ -61,17 +65,15 @@ class ModelStream(AsyncIterator[ModelDelta]):
 
     async def __anext__(self) -> ModelDelta:
         parser = self._parser
-        # The reader's own time between two deltas is not the model's.
-        self._extend(self._loop.time())
-        while True:
-            if (delta := parser.take()) is not None:
-                self._next_flush = self._loop.time() + self._flush_interval_s
-                return delta
+        self._resumed = self._loop.time()
+        while (delta := parser.take()) is None:
             if parser.fault is not None:
                 raise parser.fault
             if parser.ended:
                 raise StopAsyncIteration
             await self._fill()
+        self._next_flush = self._heard + self._flush_interval_s
+        return delta
 
     def close(self) -> None:
         """Drop the timer. The response is the caller's to close."""
@@ -82,7 +84,8 @@ class ModelStream(AsyncIterator[ModelDelta]):
     async def _fill(self) -> None:
         """Feed the parser what the next delta has to show; an end or a break of the body is fed too."""
         self._reading = True
-        self._arm()
+        if self._watch is None:
+            self._arm()
         try:
             if self._dense:
                 await self._nap()
@@ -95,7 +98,7 @@ class ModelStream(AsyncIterator[ModelDelta]):
                 self._parser.close()
                 return
             self._feed(data)
-            if self._early():
+            if self._heard < self._next_flush and self._may_be_held():
                 self._dense = True
                 await self._nap()
                 self._feed(self._content.read_nowait())
@@ -110,9 +113,12 @@ class ModelStream(AsyncIterator[ModelDelta]):
             self._reading = False
 
     def _feed(self, data: bytes) -> None:
+        self._heard = self._loop.time()
         if data and self._parser.feed(data):
-            self._extend(self._loop.time())
-            self._arm()
+            self._progress = self._heard
+            if not self._in_text or self._parser.finish_reason is not None:
+                self._in_text = self._parser.started
+                self._arm()
 
     def _break(self, error: Exception) -> None:
         """The connection broke. What came before is still in aiohttp's reader, which only hides it behind `error`."""
@@ -125,11 +131,10 @@ class ModelStream(AsyncIterator[ModelDelta]):
         elif self._parser.fault is None and not self._parser.ended:
             self._parser.fault = transport_fault(error)
 
-    def _early(self) -> bool:
-        """Whether a delta would come too soon after the last one. The first and the end are never held."""
+    def _may_be_held(self) -> bool:
+        """Whether what was read may wait for the next flush. The end never is held, nor is a break."""
         parser = self._parser
-        held = self._loop.time() < self._next_flush
-        return held and parser.finish_reason is None and not parser.ended and parser.fault is None
+        return parser.finish_reason is None and not parser.ended and parser.fault is None
 
     async def _nap(self) -> None:
         """Wait until the next flush is due or the body ends."""
@@ -148,15 +153,18 @@ class ModelStream(AsyncIterator[ModelDelta]):
         if self._nap_over is not None and not self._nap_over.done():
             self._nap_over.set_result(None)
 
-    def _extend(self, now: float) -> None:
+    def _due(self) -> float:
+        """When the model will have been silent for too long, or the answer takes too long."""
+        due, since = self._first_token_due, max(self._progress, self._resumed)
         if self._parser.finish_reason is not None:
-            self._deadline = now + min(AFTER_FINISH_S, self._token_timeout_s)
+            due = since + min(AFTER_FINISH_S, self._token_timeout_s)
         elif self._parser.started:
-            self._deadline = now + self._token_timeout_s
+            due = since + self._token_timeout_s
+        return min(due, self._total_due)
 
     def _arm(self) -> None:
-        """See that the timer is due no later than the deadline."""
-        due = min(self._deadline, self._total_due)
+        """See that the timer is due no later than the deadline. Each token moves that; the timer looks when it is due."""
+        due = self._due()
         if self._watch is None or due < self._watch_due:
             self.close()
             self._watch, self._watch_due = self._loop.call_at(due, self._look), due
@@ -166,7 +174,7 @@ class ModelStream(AsyncIterator[ModelDelta]):
         if not self._reading:
             return  # nobody waits for the model; the next read arms it again
         now = self._loop.time()
-        if now < min(self._deadline, self._total_due):
+        if now < self._due():
             self._arm()
             return
         if now >= self._total_due:

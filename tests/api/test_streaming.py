@@ -9,6 +9,7 @@ import pytest
 
 from rag_service.api.encoders import Encoder, Fold, NdjsonEncoder, PartialResultEncoder, SseEncoder
 from rag_service.api.streaming import AnswerResponse, FoldedAnswer, StreamedAnswer
+from rag_service.api.write_turn import WriteTurn
 from rag_service.errors import Overloaded, UpstreamDisconnected
 from rag_service.events import Delta, Done, Event, Failed, Sources
 from rag_service.settings import StreamSettings
@@ -19,9 +20,9 @@ LONG = StreamSettings(ping_interval_s=300)
 Build = Callable[[AsyncGenerator[Event, None]], AnswerResponse]
 
 FORMS: dict[str, Build] = {
-    "sse": lambda events: StreamedAnswer(events, SseEncoder(), LONG),
-    "ndjson": lambda events: StreamedAnswer(events, NdjsonEncoder(), LONG),
-    "partial": lambda events: StreamedAnswer(events, PartialResultEncoder(), LONG),
+    "sse": lambda events: StreamedAnswer(events, SseEncoder(), LONG, WriteTurn()),
+    "ndjson": lambda events: StreamedAnswer(events, NdjsonEncoder(), LONG, WriteTurn()),
+    "partial": lambda events: StreamedAnswer(events, PartialResultEncoder(), LONG, WriteTurn()),
     "folded": lambda events: FoldedAnswer(events, Fold.answer),
 }
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -161,7 +162,9 @@ async def test_br_70_silence_is_filled_and_an_error_after_it_is_an_event(encoder
         yield Delta("")
 
     made = encoder()
-    client = await HandClient(StreamedAnswer(slow(), made, StreamSettings(ping_interval_s=0.001)), "/").start()
+    client = await HandClient(
+        StreamedAnswer(slow(), made, StreamSettings(ping_interval_s=0.001), WriteTurn()), "/"
+    ).start()
     await client.until(lambda: client.body.count(made.ping) >= 3)
     go_on.set()
     await client.finished()
@@ -176,9 +179,8 @@ async def test_br_70_silence_is_filled_and_an_error_after_it_is_an_event(encoder
 
 async def test_br_68_a_reader_that_takes_nothing_gives_its_place_up() -> None:
     scripted, before = Script(*BEGUN, wait=True), others()
-    client = HandClient(
-        StreamedAnswer(scripted.events(), SseEncoder(), StreamSettings(ping_interval_s=0.002, stall_limit_s=0.01)), "/"
-    )
+    settings = StreamSettings(ping_interval_s=0.002, stall_limit_s=0.01)
+    client = HandClient(StreamedAnswer(scripted.events(), SseEncoder(), settings, WriteTurn()), "/")
     client.stop_reading()
     await client.start()
     await client.finished()
